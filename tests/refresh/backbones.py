@@ -1,4 +1,4 @@
-"""A school whose backbone changes: nine weeks of gru-7, then gru-8."""
+"""A deployment whose backbone changes: nine weeks of gru-7, then gru-8."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ SETTINGS = {"link_windows": 2, "offset_windows": 2, "evidence_windows": 2}
 
 
 def named(version: str, share: float = 1.0, other: str = "gru-7"):  # type: ignore[no-untyped-def]
-    """Rows of a version; of another one before its share of the rows begins."""
+    """Rows of a version; the first share of them of another version."""
 
     def change(rows: pa.Table) -> pa.Table:
         rows = rows.sort_by("event_time")
@@ -34,7 +34,7 @@ def named(version: str, share: float = 1.0, other: str = "gru-7"):  # type: igno
 
 
 def furnish(home: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    """A home with the lake, whose weeks name their backbone, and the environment pointing there."""
+    """A home with the lake, whose weeks name their backbone; sets the environment."""
     shutil.copytree(lake, home / "lake" / "school")
     monkeypatch.setenv("SLC_OPS_HOME", str(home))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
@@ -54,14 +54,14 @@ def refresh(installation: Installation, week: int) -> tuple[Plan, list[str]]:
 
 
 def first_steps(installation: Installation, week: int) -> tuple[Plan, BackboneChange | None]:
-    """What the DAG's first tasks do: one week alone may be too little to compare methods on."""
+    """The first tasks of the DAG: one week alone may be too little to compare methods."""
     pipeline.extract(installation, "school", WEEKS[week])
     plan = pipeline.read_plan(pipeline.validate(installation, "school", WEEKS[week]))
     return plan, pipeline.note_backbone(installation, plan)
 
 
 def champion_of(installation: Installation, week: int) -> int:
-    """Whatever the evidence says, somebody makes this week's version the champion."""
+    """Promote the version of this week, whatever the evidence."""
     refresh(installation, week)
     registry = Registry.open(installation)
     if registry.champion("school") is None:

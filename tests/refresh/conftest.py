@@ -12,7 +12,7 @@ from tests.refresh.school import open_school
 
 @pytest.fixture(scope="module", autouse=True)
 def _reports_without_figures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Drawing takes most of a small refresh; the tests of the pipeline and of the reports look at figures."""
+    """Skip figures, which take most of the time of a small refresh; other tests check them."""
     if request.module.__name__.endswith("test_pipeline"):
         yield
         return

@@ -16,7 +16,7 @@ PIECES = ("erase_window", "_strip", "record_erasure", "discard")
 
 
 def main(user: str, pieces: int) -> None:
-    """Erase a user, and be killed on the way; ends by itself where there are fewer pieces."""
+    """Erase a user and be killed on the way; ends normally if there are fewer pieces."""
     left = [pieces]
 
     def counted(work: Callable[..., Any]) -> Callable[..., Any]:

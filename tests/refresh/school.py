@@ -1,4 +1,4 @@
-"""A small deployment whose weeks a test may change."""
+"""A small deployment whose weeks tests may change."""
 
 import shutil
 from collections.abc import Callable

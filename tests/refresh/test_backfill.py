@@ -1,4 +1,4 @@
-"""Which weeks a backfill refreshes."""
+"""The weeks that a backfill refreshes."""
 
 from datetime import UTC, datetime
 
@@ -26,7 +26,7 @@ DEMO = Deployment(source=LakeSource(path="lake"), start="2026-01-05")  # type: i
         ("2026-02-02; rm -rf /", "2026-02-16", "not a date"),
     ],
 )
-def test_a_range_that_makes_no_sense_is_refused(start: str, end: str, why: str) -> None:
+def test_an_invalid_range_is_refused(start: str, end: str, why: str) -> None:
     with pytest.raises(SettingsError, match=why):
         windows_between(DEMO, start, end, DUE)
 

@@ -1,4 +1,4 @@
-"""Windows of other lengths and zones; what a change of cadence is told; verdicts that are late."""
+"""Windows of other lengths and zones, changes of cadence, and late verdicts."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,13 +24,13 @@ def deployment(**settings: Any) -> Deployment:
 
 
 class Refreshed:
-    """A decided refresh, as far as the grid looks at it."""
+    """A decided refresh, with the fields that the grid uses."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
 
 
-def test_a_change_of_cadence_is_refused_where_windows_would_overlap_and_says_what_to_do(
+def test_an_overlapping_change_of_cadence_is_refused_with_a_remedy(
     school: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = [Refreshed(each) for each in [*NEWEST.before(1), NEWEST]]
@@ -50,7 +50,7 @@ def test_a_change_of_cadence_is_refused_where_windows_would_overlap_and_says_wha
 
 
 @pytest.mark.slow
-def test_days_of_a_zone_are_refreshed_on_their_own_midnights(school: Installation) -> None:
+def test_daily_windows_are_refreshed_at_local_midnight(school: Installation) -> None:
     configure(school, window=BERLIN, decision={"replicates": 200}, quality={"silent_hours": {"warn": None}})
     day = school.deployment("school").cadence.parse("2026-02-19/2026-02-20")
 
@@ -65,7 +65,7 @@ def test_days_of_a_zone_are_refreshed_on_their_own_midnights(school: Installatio
 
 
 @pytest.mark.parametrize(
-    ("settings", "moment", "window"),
+    ("settings", "timestamp", "window"),
     [
         ({}, "2026-02-25T12:00", "2026-02-16/2026-02-23"),
         ({"label_lag": "3d"}, "2026-02-25T12:00", "2026-02-09/2026-02-16"),
@@ -77,13 +77,13 @@ def test_days_of_a_zone_are_refreshed_on_their_own_midnights(school: Installatio
     ],
 )
 def test_the_newest_window_is_the_last_whose_labels_are_due(
-    settings: dict[str, Any], moment: str, window: str
+    settings: dict[str, Any], timestamp: str, window: str
 ) -> None:
-    due = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+    due = datetime.fromisoformat(timestamp).replace(tzinfo=UTC)
     assert str(deployment(**settings).newest_window(due)) == window
 
 
-def test_a_backfill_takes_the_windows_that_a_schedule_takes() -> None:
+def test_a_backfill_has_the_same_windows_as_the_schedule() -> None:
     weekly = deployment(window={"days": 1}, refresh_every=7)
     due = datetime(2026, 3, 1, tzinfo=UTC)
     found = windows_between(weekly, "2026-02-02", "2026-02-16", due)
@@ -94,7 +94,7 @@ def test_a_backfill_takes_the_windows_that_a_schedule_takes() -> None:
     assert [str(each) for each in berlin] == ["2026-02-02/2026-02-03", "2026-02-03/2026-02-04"]
 
 
-def test_a_verdict_is_late_once(school: Installation) -> None:
+def test_a_late_verdict_is_reported_once(school: Installation) -> None:
     configure(school, verdict_due="6h", start="2026-01-05")
     early, late = (datetime(2026, 2, 23, hour, tzinfo=UTC) for hour in (5, 6))
     assert late_window(school, "school", early) == NEWEST.before(1)[0]
@@ -118,7 +118,7 @@ def test_a_verdict_is_late_once(school: Installation) -> None:
         ({"labels": {"kind": "lake"}}, "labels"),
     ],
 )
-def test_a_broken_entry_is_one_line_and_stays_its_own(
+def test_a_broken_entry_gives_one_line_and_does_not_affect_others(
     school: Installation, settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     from slc_ops.settings.deployments import read_deployments

@@ -1,4 +1,4 @@
-"""The champion is an input of the evidence: whoever is compared with is read once, kept, and checked."""
+"""The champion is an input of the evidence: it is read once, stored, and checked at promotion."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ OLDER = NEWEST.before(1)[0]
 
 
 def promoted_in_between(installation: Installation, plan: Plan) -> Version:
-    """Somebody publishes the week before and promotes it by hand, after this refresh's verdict."""
+    """Publish the week before and promote it manually, after the verdict of this refresh."""
     registered = pipeline.refresh(installation, "school", OLDER, leave_out=["promote"])
     assert registered.deployment == plan.deployment
     registry = Registry.open(installation)
@@ -26,7 +26,7 @@ def promoted_in_between(installation: Installation, plan: Plan) -> Version:
     return registry.promote("school", version.number, actor="ann", reason="it could not wait")
 
 
-def test_an_automatic_promotion_never_replaces_a_champion_it_was_not_compared_with(
+def test_an_automatic_promotion_only_replaces_the_champion_it_was_compared_with(
     school: Installation,
 ) -> None:
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
@@ -66,14 +66,14 @@ def test_after_a_conflict_a_rerun_compares_with_the_new_champion_and_succeeds(
     assert present.window == NEWEST
     assert registry.history("school")[-1].evidence["champion"] == verdict["champion"]
     assert len(registry.ledger.versions("school")) == 2
-    # Redone are the champion's score, the backtest, the verdict and the report, and only these.
+    # Only the champion's score, the backtest, the verdict and the report are recomputed.
     assert times(plan.files.parameters) == fitted
     assert plan.files.report_page.read_text() != page
     tags = registry.client.get_model_version("slc-school", str(present.number)).tags
     assert tags["verdict_sentence"] == verdict["sentence"]
 
 
-def test_a_backtest_redone_later_reports_the_new_champions_score_under_its_number(
+def test_a_repeated_backtest_reports_the_score_and_number_of_the_new_champion(
     school: Installation,
 ) -> None:
     first = pipeline.refresh(school, "school", OLDER.before(1)[0], leave_out=["promote"])
@@ -127,7 +127,7 @@ def test_the_champion_is_read_once_per_backtest(
     assert asked == ["school"]
 
 
-def test_a_refresh_run_again_after_a_newer_champion_keeps_its_evidence(school: Installation) -> None:
+def test_a_refresh_repeated_after_a_newer_champion_keeps_its_evidence(school: Installation) -> None:
     older = pipeline.refresh(school, "school", OLDER)
     said = read_json(older.files.verdict)
     pipeline.refresh(school, "school", NEWEST)

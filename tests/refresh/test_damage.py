@@ -1,4 +1,4 @@
-"""Files below the home that were deleted, cut off or altered are named in one line, with the remedy."""
+"""Deleted, truncated or altered files of the home are named in one line, with the remedy."""
 
 import json
 import re
@@ -26,7 +26,7 @@ Damage = Callable[[Path], object]
 
 
 def flip(column: str) -> Damage:
-    """One bit of a column's stored values."""
+    """Flip one bit of a column's stored values."""
 
     def damage(path: Path) -> None:
         group = pq.ParquetFile(path).metadata.row_group(0)
@@ -49,7 +49,7 @@ def without_half_its_fields(path: Path) -> None:
 
 
 def change_a_digit(path: Path) -> None:
-    """Still JSON, still every field: only a metric is another one."""
+    """Valid JSON with every field, but another value of a metric."""
     text = path.read_text()
     found = re.search(r"0\.\d{3}(\d)", text)
     assert found
@@ -85,19 +85,19 @@ def no_temporary_file(directory: Path) -> bool:
 
 
 @pytest.mark.parametrize("damage", [flip("label"), flip("logit"), cut_off, Path.unlink])
-def test_a_stored_window_that_was_damaged_stops_the_refresh(school: Installation, damage: Damage) -> None:
+def test_a_damaged_stored_window_stops_the_refresh(school: Installation, damage: Damage) -> None:
     planned(school)
     log = school.windows("school") / NEWEST.before(1)[0].key / "log.parquet"
     damage(log)
     with pytest.raises(
         (DamagedFile, MissingFile), match=rf"^{log} is .*; restore it, or remove {log.parent} "
-    ) as told:
+    ) as reported:
         planned(school)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     assert no_temporary_file(school.home)
 
 
-def test_what_the_message_says_to_do_helps(school: Installation) -> None:
+def test_the_remedy_in_the_message_works(school: Installation) -> None:
     before = planned(school)
     log = school.windows("school") / NEWEST.key / "log.parquet"
     flip("label")(log)
@@ -109,7 +109,7 @@ def test_what_the_message_says_to_do_helps(school: Installation) -> None:
     assert planned(school).input_digest == before.input_digest
 
 
-def test_clean_rows_that_were_damaged_stop_the_refresh(school: Installation) -> None:
+def test_damaged_clean_rows_stop_the_refresh(school: Installation) -> None:
     def one_bad_row(week: pa.Table) -> pa.Table:
         logits = week["logit"].to_pylist()
         logits[5] = float("nan")
@@ -148,7 +148,7 @@ def test_a_window_of_an_older_release_is_compared_by_its_content(school: Install
 def test_a_damaged_record_of_a_window_is_named(school: Installation, name: str, damage: Damage) -> None:
     planned(school)
     path = school.windows("school") / NEWEST.key / name
-    if name == "statistics.json":  # read where the verdict is not known
+    if name == "statistics.json":  # read if the verdict is not cached
         (path.parent / "validation.json").unlink()
     damage(path)
     with pytest.raises(InputError, match=rf"^{path} .*remove {path.parent} "):
@@ -192,7 +192,7 @@ def test_a_damaged_score_is_named(school: Installation, name: str, damage: Damag
         pipeline.backtest(school, plan)
 
 
-def test_the_command_line_says_it_in_one_line_and_exits_with_2(school: Installation) -> None:
+def test_the_command_line_reports_it_in_one_line_and_exits_with_2(school: Installation) -> None:
     planned(school)
     log = school.windows("school") / NEWEST.key / "log.parquet"
     flip("label")(log)

@@ -1,4 +1,4 @@
-"""Whoever was erased is in no replay, neither in one that was there nor in a new one."""
+"""Erased users are in no stored and no new replay."""
 
 from pathlib import Path
 
@@ -23,10 +23,10 @@ def rows_in(replay: Path, erased: Erased) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.faults(
-    "users are erased, a replay is run, the list of the erased is emptied",
-    "no replay holds a row of theirs; `verify` names the list",
+    "users are erased, a replay runs, the list of erased users is emptied",
+    "no replay contains their rows; `verify` names the list",
 )
-def test_erased_users_are_in_no_replay_and_an_emptied_list_is_noticed(school: Installation) -> None:
+def test_erased_users_are_in_no_replay_and_a_truncated_list_is_detected(school: Installation) -> None:
     settings, replay = school.deployment("school"), school.replays("school") / "span"
     run_replay("school", settings, [NEWEST], replay, home=school.home)
     (replay / "replay.html").write_text("the page")

@@ -1,4 +1,4 @@
-"""A user is erased from the tables of versions that real refreshes published, and serving goes on."""
+"""A user is erased from the tables of versions published by real refreshes, and serving continues."""
 
 import json
 
@@ -24,7 +24,7 @@ ITEMS, LOGITS = ["item-000001", "item-000007", "never seen"], [0.3, -1.0, 0.5]
 
 
 def with_users_that_differ(week: pa.Table) -> pa.Table:
-    """Labels of a world in which a user is worth more than an item."""
+    """Labels with a user effect larger than the item effect."""
     rng, users = np.random.default_rng(7), week["user_id"].to_pylist()
     worth = np.random.default_rng(1).normal(0, 1.5, 1000)
     eta = week["logit"].to_numpy() + worth[[int(each.split("-")[-1]) for each in users]]
@@ -37,7 +37,7 @@ def users_of(registry: Registry, version: Version) -> list[str]:
     return list(ParameterSet.read(files_of(registry, version)).effects["user"].table["id"].to_pylist())
 
 
-def test_a_person_leaves_every_version_that_refreshes_published_and_serving_goes_on(
+def test_an_erased_user_is_removed_from_every_published_version_and_serving_continues(
     school: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(
@@ -62,7 +62,7 @@ def test_a_person_leaves_every_version_that_refreshes_published_and_serving_goes
     assert sorted(receipt.details["resealed"]) == [str(each) for each in numbers]
     assert person not in json.dumps(receipt.details)
     lake = [name for name in files_with(school.home, person) if name.startswith("lake/")]
-    assert files_with(school.home, person) == lake  # nothing but the source, which is not ours
+    assert files_with(school.home, person) == lake  # only the source, which is not ours
     for version, old in zip(versions, before, strict=True):
         files = files_of(registry, version)
         assert digest_of_set(files) == receipt.details["resealed"][str(version.number)]

@@ -1,4 +1,4 @@
-"""An erased user is nowhere any more, and a refresh is as if the log had never had them."""
+"""An erased user is in no file, and a refresh equals that of a log without the user."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ SIXTH = Window.parse("2026-02-09/2026-02-16")
 
 
 def telling(table: pa.Table) -> pa.Table:
-    """Event ids that hold the user's; the user's rows of every week begin with an impossible label."""
+    """Event ids that contain the user's; the user's first row of every week has an invalid label."""
     ids = pc.binary_join_element_wise(table["user_id"], table["event_id"], ":")
     first = pc.equal(table["event_id"], pc.filter(table["event_id"], pc.equal(table["user_id"], USER))[0])
     labels = pc.if_else(first, pa.scalar(2, table["label"].type), table["label"])
@@ -51,7 +51,7 @@ def rewritten(lake: Path, target: Path, change: object) -> Path:
 
 
 def home_on(lake: Path) -> Installation:
-    """A home beside a lake, with the same settings wherever both lie."""
+    """A home next to a lake, with the same settings for any path."""
     home = lake.with_name("home")
     home.mkdir()
     entry = {
@@ -77,7 +77,7 @@ def lakes(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
 
 @pytest.fixture(scope="module")
 def refreshed(lakes: tuple[Path, Path]) -> Path:
-    """A home in which the sixth week was refreshed and published. Copy it where it was: it holds paths."""
+    """A home with the sixth week refreshed and published. It contains paths: copy it to the same path."""
     installation = home_on(lakes[0])
     pipeline.refresh(installation, "school", SIXTH)
     shutil.copytree(installation.home, installation.home.with_name("kept"))
@@ -92,7 +92,7 @@ def installation(refreshed: Path) -> Installation:
 
 
 def files_with(home: Path, text: str) -> list[str]:
-    """Files whose bytes, or whose Parquet values, hold a text: a grep that sees through compression."""
+    """Files whose bytes or Parquet values contain a text."""
     found = []
     for path in home.rglob("*"):
         if not path.is_file():
@@ -112,8 +112,8 @@ def parameters(plan: Plan, verdict: dict[str, Any]) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in plan.files.parameters.iterdir()}
 
 
-def test_before_it_rows_and_sums_alone_name_the_user(installation: Installation) -> None:
-    """Results, pages, plans and what was published quote the failing row by its number."""
+def test_before_erasure_only_rows_and_sums_name_the_user(installation: Installation) -> None:
+    """Results, pages, plans and published files identify a failing row by its number."""
     found = files_with(installation.home, USER)
     for part in ("log.parquet", "quarantine.parquet"):
         assert any(name.endswith(part) for name in found), part
@@ -123,7 +123,9 @@ def test_before_it_rows_and_sums_alone_name_the_user(installation: Installation)
         assert '"label": 2' in path.read_text(), quoting
 
 
-def test_an_erased_user_is_nowhere_and_the_receipt_names_who_had_learned(installation: Installation) -> None:
+def test_an_erased_user_is_in_no_file_and_the_receipt_names_the_affected_versions(
+    installation: Installation,
+) -> None:
     (receipt,) = erase(installation, [USER], actor="ann")
     assert files_with(installation.home, USER) == []
     assert (receipt.actor, receipt.details["versions"], receipt.details["unknown_versions"]) == (
@@ -136,7 +138,7 @@ def test_an_erased_user_is_nowhere_and_the_receipt_names_who_had_learned(install
     assert Registry.open(installation).verify("school") == []
 
 
-def test_a_refresh_after_it_is_that_of_a_log_that_never_had_the_user(
+def test_a_refresh_after_erasure_equals_that_of_a_log_without_the_user(
     installation: Installation, lakes: tuple[Path, Path]
 ) -> None:
     erase(installation, [USER], actor="ann")
@@ -158,25 +160,25 @@ def test_erasing_twice_gives_the_same_receipt_and_changes_nothing(installation: 
     } == before
 
 
-def test_an_unknown_user_has_a_receipt_of_nothing(installation: Installation) -> None:
+def test_an_unknown_user_gives_an_empty_receipt(installation: Installation) -> None:
     (receipt,) = erase(installation, ["nobody"], actor="ann")
     assert receipt.details["rows"] == {}
     assert receipt.details["versions"] == []
 
 
-def test_a_full_disk_in_the_middle_loses_nothing(installation: Installation) -> None:
+def test_a_full_disk_during_an_erasure_loses_nothing(installation: Installation) -> None:
     smallest = min(path.stat().st_size for path in installation.windows("school").glob("2026-*/log.parquet"))
     with no_file_above(smallest // 2), pytest.raises(SlcError):
         erase(installation, [USER], actor="ann")
     for window in installation.windows("school").glob("2026-*"):
-        WindowManifest.read(window).verify()  # whole, as it was
+        WindowManifest.read(window).verify()  # complete and unchanged
     assert recorded_erasures(Registry.open(installation).ledger, "school") == []
     (receipt,) = erase(installation, [USER], actor="ann")
     assert files_with(installation.home, USER) == []
     assert receipt.details["versions"] == [1]
 
 
-def test_a_restored_window_is_erased_again_with_a_receipt_of_its_own(installation: Installation) -> None:
+def test_a_restored_window_is_erased_again_with_a_new_receipt(installation: Installation) -> None:
     window = installation.windows("school") / SIXTH.key
     shutil.copytree(window, installation.home / "backup")
     erase(installation, [USER], actor="ann")
@@ -188,7 +190,7 @@ def test_a_restored_window_is_erased_again_with_a_receipt_of_its_own(installatio
     assert len(recorded_erasures(Registry.open(installation).ledger, "school")) == 2
 
 
-def test_a_refresh_without_a_result_begins_again(installation: Installation) -> None:
+def test_a_refresh_without_a_result_starts_over(installation: Installation) -> None:
     plan = pipeline.read_plan(next(installation.refreshes("school").glob("*/*/plan.json")))
     plan.files.versions.unlink()
     erase(installation, [USER], actor="ann")
@@ -197,7 +199,7 @@ def test_a_refresh_without_a_result_begins_again(installation: Installation) -> 
     assert files_with(installation.home, USER) == []
 
 
-def test_lists_of_users_in_every_form(tmp_path: Path) -> None:
+def test_lists_of_users_may_have_any_format(tmp_path: Path) -> None:
     (tmp_path / "users.txt").write_text("17\n\nann\n17\n")
     (tmp_path / "users.csv").write_text("user_id,x\n007,1\n,2\n")
     pq.write_table(pa.table({"who": [7, None]}), tmp_path / "users.parquet")
@@ -215,7 +217,7 @@ def test_lists_of_users_in_every_form(tmp_path: Path) -> None:
 
 
 def killed(installation: Installation, pieces: int) -> int:
-    """Erase the user in a process that is killed after so many pieces of work; its end."""
+    """Erase the user in a process killed after some pieces of work; return how it ended."""
     environment = os.environ | {
         "SLC_OPS_HOME": str(installation.home),
         "SLC_OPS_DEPLOYMENTS": str(installation.deployments_file),
@@ -226,7 +228,9 @@ def killed(installation: Installation, pieces: int) -> int:
     return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
 
 
-def test_a_kill_in_the_middle_loses_nothing_and_the_next_call_finishes(installation: Installation) -> None:
+def test_after_a_kill_nothing_is_lost_and_the_next_call_completes_the_erasure(
+    installation: Installation,
+) -> None:
     assert [killed(installation, pieces) for pieces in (3, 4)] == [-signal.SIGKILL] * 2
     for window in installation.windows("school").glob("2026-*"):
         WindowManifest.read(window).verify()

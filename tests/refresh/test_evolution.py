@@ -1,4 +1,4 @@
-"""A log whose columns change: the deployment goes on, as if they had always been what they are now."""
+"""A log whose columns change gives the same results as if they had never changed."""
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ def integers(week: pa.Table) -> pa.Table:
 
 
 def changed(week: pa.Table) -> pa.Table:
-    """Texts for integers, a probability for the logit, and a weight that begins."""
+    """Text instead of integers, a probability instead of the logit, and a new weight column."""
     week = with_ids(week, pa.string())
     score = 1 / (1 + np.exp(-week["logit"].to_numpy()))
     week = week.set_column(week.schema.get_field_index("logit"), "probability", pa.array(score))
@@ -42,10 +42,10 @@ def refreshed(school: Installation) -> list[Plan]:
 
 @pytest.mark.slow
 @pytest.mark.faults(
-    "in mid-life the log has texts for integer ids, probabilities for logits, and a weight",
-    "said once; the same parameters as if it had always been so",
+    "the log changes to text ids, probabilities instead of logits, and a weight column",
+    "reported once; the same parameters as if it had always been so",
 )
-def test_columns_that_change_are_said_once_and_change_no_result(school: Installation) -> None:
+def test_changed_columns_are_reported_once_and_do_not_change_the_result(school: Installation) -> None:
     for week in NEWEST.before(6):
         change_week(school, week, integers)
     for week in LAST:

@@ -1,4 +1,4 @@
-"""The names of a refresh's files stand in one module."""
+"""The file names of a refresh are defined in one module."""
 
 import re
 
@@ -16,7 +16,7 @@ OWNERS = {
     "key.json": {"evidence/scoring.py"},
     "users.parquet": {"evidence/scoring.py"},
     "detectability.json": {"evidence/detectability.py"},
-    # A control as a whole, and a run in MLflow, have a verdict too.
+    # A control and an MLflow run have a verdict too.
     "verdict.json": {"refresh/files.py", "controls/run.py", "registry/publication.py"},
     # Of a score, of a detectability report and of a window.
     "items.parquet": {"evidence/scoring.py", "evidence/detectability.py", "quality/statistics.py"},
@@ -24,7 +24,7 @@ OWNERS = {
 
 
 @pytest.mark.parametrize("name", OWNERS)
-def test_a_file_of_a_refresh_is_spelled_in_one_module(name: str) -> None:
+def test_file_names_of_a_refresh_are_defined_in_one_module(name: str) -> None:
     spelled = re.compile(rf"""["']{re.escape(name)}["']""")
     found = {
         source.relative_to(PACKAGE).as_posix()

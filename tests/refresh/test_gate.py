@@ -1,4 +1,4 @@
-"""The gate without Airflow: who is proposed, who is held, and what the approver reads."""
+"""The gate without Airflow: which version is proposed or held, and the text for the approver."""
 
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ def test_a_backfill_is_held_at_every_gate(installation: Installation, parameters
         ("manual", "hold", "hold slc"),
     ],
 )
-def test_gate_and_verdict_can_hold(
+def test_the_gate_or_the_verdict_can_hold_a_version(
     installation: Installation, parameters: Path, gate: str, verdict: str, why: str
 ) -> None:
     hold = propose(installation, refreshed(installation, parameters, 0, verdict), gate).hold
@@ -111,7 +111,7 @@ def test_gate_and_verdict_can_hold(
     assert why in hold
 
 
-def test_an_older_week_is_held_when_a_newer_one_reigns(installation: Installation, parameters: Path) -> None:
+def test_an_older_week_is_held_if_the_champion_is_newer(installation: Installation, parameters: Path) -> None:
     promote(
         installation,
         propose(installation, refreshed(installation, parameters, 1), "auto"),
@@ -125,7 +125,7 @@ def test_an_older_week_is_held_when_a_newer_one_reigns(installation: Installatio
     assert "an older window never replaces a newer one" in hold
 
 
-def test_the_reigning_version_is_not_asked_about_again_but_may_be_promoted_again(
+def test_the_champion_needs_no_second_approval_and_may_be_promoted_again(
     installation: Installation, parameters: Path
 ) -> None:
     plan = refreshed(installation, parameters, 0)
@@ -138,7 +138,7 @@ def test_the_reigning_version_is_not_asked_about_again_but_may_be_promoted_again
     assert len(Registry.open(installation).history("demo")) == 1
 
 
-def test_an_approval_does_not_outlive_the_champion_it_was_about(
+def test_an_approval_expires_with_the_champion_it_refers_to(
     installation: Installation, parameters: Path
 ) -> None:
     first = refreshed(installation, parameters, 0)
@@ -172,7 +172,7 @@ def settings(installation: Installation, **changes: Any) -> None:
         ("manual", "auto", "change", False),
     ],
 )
-def test_renewals_and_changes_of_method_have_rules_of_their_own(
+def test_renewals_and_changes_of_method_have_separate_rules(
     installation: Installation, parameters: Path, gate: str, renew: str, kind: str, moves: bool
 ) -> None:
     settings(installation, gate=gate, renew=renew)
@@ -187,7 +187,7 @@ def test_renewals_and_changes_of_method_have_rules_of_their_own(
     assert ("is the champion of demo" in said) == moves
 
 
-def test_a_rollback_takes_a_renewal_back(installation: Installation, parameters: Path) -> None:
+def test_a_rollback_reverts_a_renewal(installation: Installation, parameters: Path) -> None:
     settings(installation, gate="auto")
     promote(
         installation,
@@ -210,7 +210,7 @@ def test_a_rollback_takes_a_renewal_back(installation: Installation, parameters:
 
 
 def waiting(installation: Installation, parameters: Path) -> Plan:
-    """A change of method against champion 1 that waits, with the renewal of the serving method beside it."""
+    """A pending change of method against champion 1, with the renewal of the serving method."""
     plan = refreshed(installation, parameters, 1, champion=1)
     ruling = {"verdict": "promote", "kind": "renewal", "sentence": "renew", "reasons": []}
     own = publication(parameters, window=WEEKS[1], verdict=ruling, config_digest="d" * 64)
@@ -220,7 +220,7 @@ def waiting(installation: Installation, parameters: Path) -> Plan:
     return plan
 
 
-def test_while_a_change_waits_the_method_that_serves_is_renewed(
+def test_the_serving_method_is_renewed_while_a_change_is_pending(
     installation: Installation, parameters: Path
 ) -> None:
     settings(installation, gate="manual")
@@ -239,16 +239,14 @@ def test_while_a_change_waits_the_method_that_serves_is_renewed(
     assert "version 2 waits" in said
     assert "version 2 waits" in again
     assert [change.kind for change in Registry.open(installation).history("demo")] == ["promotion", "renewal"]
-    # The approval is about methods: the renewal by the same refresh does not stand against it.
+    # The approval refers to methods, so the renewal by the same refresh does not invalidate it.
     promote(installation, propose(installation, plan, "manual"), actor="ann", automatic=False)
     champion = Registry.open(installation).champion("demo")
     assert champion is not None
     assert champion.number == 2
 
 
-def test_the_frozen_model_takes_over_where_the_verdict_says_so(
-    installation: Installation, parameters: Path
-) -> None:
+def test_the_frozen_model_serves_if_the_verdict_says_so(installation: Installation, parameters: Path) -> None:
     settings(installation, gate="auto")
     promote(
         installation,
@@ -265,7 +263,7 @@ def test_the_frozen_model_takes_over_where_the_verdict_says_so(
     assert promote_if_allowed(installation, plan) == "there is no champion already"
 
 
-def test_a_retirement_is_refused_when_the_champion_is_another_by_now(
+def test_a_retirement_is_refused_if_the_champion_has_changed(
     installation: Installation, parameters: Path
 ) -> None:
     settings(installation, gate="auto")
@@ -284,7 +282,7 @@ def test_a_retirement_is_refused_when_the_champion_is_another_by_now(
     assert Registry.open(installation).champion("demo") is not None
 
 
-def test_the_evidence_says_what_a_person_needs(installation: Installation, parameters: Path) -> None:
+def test_the_evidence_has_what_an_approver_needs(installation: Installation, parameters: Path) -> None:
     plan = refreshed(installation, parameters, 0)
 
     text = evidence_text(plan, propose(installation, plan, "manual"))
@@ -302,7 +300,7 @@ def platt(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def rolled_back(installation: Installation, parameters: Path, platt: Path) -> Registry:
-    """``platt`` of week 1 serves again: ann took ``slc`` of week 4 back."""
+    """``platt`` of week 1 serves again: ann rolled back ``slc`` of week 4."""
     settings(installation, gate="auto")
     promote_if_allowed(installation, refreshed(installation, platt, 1, method="platt"))
     promote_if_allowed(installation, refreshed(installation, parameters, 4, champion=1))
@@ -323,7 +321,7 @@ def champion_of(installation: Installation) -> int | None:
     ids=["an old week again", "the same week with another setting, row or code"],
 )
 @pytest.mark.parametrize("gate", ["auto", "manual"])
-def test_no_refresh_of_a_window_that_is_not_later_undoes_a_persons_rollback(
+def test_only_a_refresh_of_a_later_window_may_follow_a_rollback(
     installation: Installation, platt: Path, week: int, config: str, gate: str
 ) -> None:
     settings(installation, gate=gate, renew="auto")
@@ -338,7 +336,7 @@ def test_no_refresh_of_a_window_that_is_not_later_undoes_a_persons_rollback(
 
 
 @pytest.mark.usefixtures("rolled_back")
-def test_the_method_that_serves_is_renewed_by_later_windows(installation: Installation, platt: Path) -> None:
+def test_later_windows_renew_the_serving_method(installation: Installation, platt: Path) -> None:
     promote_if_allowed(
         installation, refreshed(installation, platt, 5, champion=1, kind="renewal", method="platt")
     )
@@ -346,23 +344,21 @@ def test_the_method_that_serves_is_renewed_by_later_windows(installation: Instal
 
 
 @pytest.mark.usefixtures("rolled_back")
-def test_the_method_that_was_taken_back_comes_back_by_a_person_alone(
-    installation: Installation, parameters: Path
-) -> None:
+def test_a_rolled_back_method_returns_only_by_approval(installation: Installation, parameters: Path) -> None:
     said = promote_if_allowed(installation, refreshed(installation, parameters, 5, champion=1))
     assert champion_of(installation) == 1
     assert "slc (version 2, window 2026-02-02/2026-02-09) was taken back by ann" in said
 
-    settings(installation, gate="manual")  # then a person is asked, who may
+    settings(installation, gate="manual")  # then approval is requested and suffices
     again = refreshed(installation, parameters, 6, champion=1)
     promote(installation, propose(installation, again, "manual"), actor="bob", automatic=False)
     assert champion_of(installation) == 4
-    settings(installation, gate="auto")  # and from then on it is a method like any other
+    settings(installation, gate="auto")  # from then on it is treated like any other method
     promote_if_allowed(installation, refreshed(installation, parameters, 7, champion=4, kind="renewal"))
     assert champion_of(installation) == 5
 
 
-def test_the_method_waits_for_as_many_windows_as_the_person_said(
+def test_a_rolled_back_method_waits_for_the_given_number_of_windows(
     installation: Installation, parameters: Path, rolled_back: Registry
 ) -> None:
     rolled_back.promote("demo", 2, actor="bob", reason="a mistake")
@@ -375,7 +371,7 @@ def test_the_method_waits_for_as_many_windows_as_the_person_said(
     )
 
 
-def test_a_persons_retirement_is_not_undone_either(
+def test_a_manual_retirement_is_not_undone_either(
     installation: Installation, parameters: Path, platt: Path
 ) -> None:
     settings(installation, gate="auto")
@@ -396,9 +392,7 @@ def test_an_old_window_retires_nothing_after_a_rollback(installation: Installati
     assert champion_of(installation) == 1
 
 
-def test_a_window_that_a_person_leaves_out_is_not_learned_from(
-    installation: Installation, rolled_back: Registry
-) -> None:
+def test_an_excluded_window_is_not_used_for_fits(installation: Installation, rolled_back: Registry) -> None:
     assert excluded_by_people(rolled_back.history("demo")) == []
     rolled_back.promote("demo", 2, actor="bob", reason="a mistake")
     rolled_back.rollback("demo", actor="ann", reason="wrong week", exclude_window=True)
@@ -408,8 +402,8 @@ def test_a_window_that_a_person_leaves_out_is_not_learned_from(
     assert excluded_by_people(rolled_back.history("demo")) == []
 
 
-def test_a_window_that_was_left_out_is_named_with_its_person() -> None:
+def test_an_excluded_window_is_named_with_the_person() -> None:
     left = {WEEKS[4]: "left out on purpose"}
     found = left_out(WEEKS[4], set(), WEEKS[6], set(), {}, left)
     assert found == {"window": str(WEEKS[4]), "kind": "taken_back", "reason": "left out on purpose"}
-    assert left_out(WEEKS[4], set(), WEEKS[4], set(), {}, left) is None  # the window that is refreshed
+    assert left_out(WEEKS[4], set(), WEEKS[4], set(), {}, left) is None  # the refreshed window

@@ -1,4 +1,4 @@
-"""A refresh by hand takes the weeks of the deployment, unless told otherwise."""
+"""A manual refresh uses the windows of the deployment unless forced otherwise."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from tests.refresh.school import NEWEST, configure
         ),
     ],
 )
-def test_a_window_off_the_grid_is_refused_with_what_to_type_instead(
+def test_a_window_off_the_grid_is_refused_with_the_right_one(
     school: Installation, window: str, instead: str
 ) -> None:
     with pytest.raises(SettingsError, match="is no week of 'school'") as refusal:
@@ -42,12 +42,12 @@ def test_a_window_off_the_grid_is_refused_with_what_to_type_instead(
     assert instead in shown.output + str(shown.exception)
 
 
-def test_a_week_of_the_grid_is_taken(school: Installation) -> None:
+def test_a_week_of_the_grid_is_accepted(school: Installation) -> None:
     check_window(school, "school", NEWEST)
 
 
 @pytest.mark.slow
-def test_a_window_off_the_grid_is_taken_when_told_to_and_then_stands_in_the_way_of_its_weeks(
+def test_a_forced_window_off_the_grid_blocks_the_weeks_it_overlaps(
     school: Installation,
 ) -> None:
     configure(school, link_windows=1, offset_windows=1, evidence_windows=1)
@@ -62,7 +62,7 @@ def test_a_window_off_the_grid_is_taken_when_told_to_and_then_stands_in_the_way_
 
 
 @pytest.mark.slow
-def test_every_step_is_told_with_its_seconds(school: Installation, tmp_path: Path) -> None:
+def test_every_step_is_printed_with_its_duration(school: Installation, tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["refresh", "--deployment", "school", "--window", str(NEWEST)])
     lines = [line.split() for line in shown.output.splitlines() if line.endswith(" s")]
     steps = [" ".join(words[:-2]) for words in lines]

@@ -1,4 +1,4 @@
-"""What a refresh publishes is what the next one's newest fold would fit: it is read, not fitted again."""
+"""A published fit equals that of the next refresh's newest fold: it is read instead of fitted again."""
 
 import shutil
 from dataclasses import replace
@@ -22,7 +22,7 @@ BEFORE = NEWEST.before(1)[0]
 
 @pytest.fixture
 def fitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The methods that folds have fitted, in turn."""
+    """The methods fitted in folds, in order."""
     found, fit = [], scoring._fit
 
     def watched(rows: Any, method: str, options: Any) -> Any:
@@ -42,7 +42,7 @@ def first(school: Installation, **changes: object) -> Plan:
 
 
 def results(plan: Plan) -> dict[str, Any]:
-    """Everything that was worked out about the newest week; without the seconds that it took."""
+    """All results of the newest week, without durations."""
     newest = plan.files.scores / NEWEST.key
     found: dict[str, Any] = {}
     for path in sorted(newest.rglob("*")):
@@ -57,7 +57,7 @@ def results(plan: Plan) -> dict[str, Any]:
 
 
 def again(school: Installation, plan: Plan) -> Plan:
-    """The same refresh once more, from its windows on."""
+    """Repeat the refresh, starting from its windows."""
     for part in (plan.files.scores / NEWEST.key, plan.files.parameters):
         shutil.rmtree(part)
     for path in (plan.files.backtest, plan.files.verdict, plan.files.versions):
@@ -66,7 +66,7 @@ def again(school: Installation, plan: Plan) -> Plan:
 
 
 @pytest.mark.slow
-def test_it_is_read_and_gives_the_same_bytes(
+def test_a_published_fit_is_reused_and_gives_the_same_bytes(
     school: Installation, fitted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first(school)
@@ -87,7 +87,7 @@ def test_it_is_read_and_gives_the_same_bytes(
 @pytest.mark.slow
 def test_other_rows_options_or_weeks_are_fitted_again(school: Installation, fitted: list[str]) -> None:
     first(school)
-    change_week(school, BEFORE, lambda week: week.slice(0, week.num_rows - 1))  # a row was taken back
+    change_week(school, BEFORE, lambda week: week.slice(0, week.num_rows - 1))  # a row was removed
     fitted.clear()
     pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
     assert "slc_eb" in fitted
@@ -100,7 +100,7 @@ def test_other_rows_options_or_weeks_are_fitted_again(school: Installation, fitt
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["parameters", "key", "method", "gone"])
-def test_what_cannot_be_read_counts_as_absent(school: Installation, fitted: list[str], damage: str) -> None:
+def test_an_unreadable_fit_is_repeated(school: Installation, fitted: list[str], damage: str) -> None:
     kept = first(school).files.parameters
     key = kept.with_name("parameters-key.json")
     assert key.exists()
@@ -123,5 +123,5 @@ def test_a_key_never_outlives_its_parameters(tmp_path: Path) -> None:
     assert read_json(tmp_path / "parameters-key.json") == {"key": "k", "seconds": 1.0}
     kept_fits.forget_key(parameters)
     kept_fits.forget_key(parameters)
-    kept_fits.keep_key(parameters, "", 1.0)  # rows without a lasting name
+    kept_fits.keep_key(parameters, "", 1.0)  # rows without a stable identity
     assert not list(tmp_path.iterdir())

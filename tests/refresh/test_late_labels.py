@@ -1,4 +1,4 @@
-"""A log with late labels in a place of their own ends in the same parameters, byte for byte."""
+"""A log with late labels in a separate source gives the same parameters, byte for byte."""
 
 import shutil
 import sqlite3
@@ -35,7 +35,7 @@ def settle_in(home: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) ->
 
 @pytest.fixture
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    """The school's log, with labels up to three days later in another lake."""
+    """The log of the deployment, with labels up to three days later in another lake."""
     home = tmp_path / "apart"
     parts = home / "lake" / "parts"
     simulate(parts, weeks=7, users=300, items=60, seed=11, start="2026-01-05", label_delay="3d")
@@ -49,7 +49,7 @@ def parameters(plan: pipeline.Plan) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_the_parameters_are_those_of_the_undelayed_log(
+def test_the_parameters_equal_those_of_the_undelayed_log(
     school: Installation, apart: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = pipeline.refresh(apart, "school", NEWEST)
@@ -62,7 +62,7 @@ def test_the_parameters_are_those_of_the_undelayed_log(
 
 
 @pytest.mark.slow
-def test_weeks_in_utc_that_are_asked_for_are_the_default_byte_for_byte(school: Installation) -> None:
+def test_explicit_weeks_in_utc_equal_the_default_byte_for_byte(school: Installation) -> None:
     default = pipeline.refresh(school, "school", NEWEST)
     before = parameters(default)
     configure(school, window={"days": 7, "anchor": "monday", "zone": "UTC"}, refresh_every=1)
@@ -73,12 +73,12 @@ def test_weeks_in_utc_that_are_asked_for_are_the_default_byte_for_byte(school: I
 
 
 def labels_of(installation: Installation) -> list[Path]:
-    """The files of labels of the newest window's rows."""
+    """The label files of the newest window."""
     return sorted((installation.home / "lake" / "parts" / "labels").rglob("part-6.parquet"))
 
 
 @pytest.mark.slow
-def test_too_many_rows_without_a_label_stop_the_refresh_and_few_are_a_finding(apart: Installation) -> None:
+def test_many_rows_without_a_label_stop_the_refresh_and_few_give_a_finding(apart: Installation) -> None:
     *_, last = labels_of(apart)
     rows = pq.read_table(last, partitioning=None)
     pq.write_table(rows.slice(0, rows.num_rows // 4 * 3), last)
@@ -96,14 +96,14 @@ def test_too_many_rows_without_a_label_stop_the_refresh_and_few_are_a_finding(ap
     "a window is refreshed before its labels are due",
     "refused with the date, unless forced",
 )
-def test_a_window_whose_labels_are_not_due_is_refused_with_the_date_unless_forced(
+def test_a_window_before_its_label_date_is_refused_with_the_date_unless_forced(
     apart: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early, due = datetime(2026, 2, 24, 12, tzinfo=UTC), datetime(2026, 2, 26, tzinfo=UTC)
     with pytest.raises(SettingsError, match=r"due on 2026-02-26 00:00 UTC .* give --force to do it anyway"):
         check_due(apart, "school", NEWEST, early)
     check_due(apart, "school", NEWEST, due)
-    configure(apart)  # without label_lag nothing is waited for
+    configure(apart)  # without label_lag there is no wait
     check_due(apart, "school", NEWEST, early)
 
     later = f"{datetime.now(UTC).year + 2}-01-01"
@@ -117,7 +117,7 @@ def test_a_window_whose_labels_are_not_due_is_refused_with_the_date_unless_force
 
 
 @pytest.mark.slow
-def test_the_command_prints_what_validation_warns_of(apart: Installation) -> None:
+def test_the_command_prints_warnings_of_validation(apart: Installation) -> None:
     *_, last = labels_of(apart)
     rows = pq.read_table(last, partitioning=None)
     pq.write_table(rows.slice(0, rows.num_rows // 4 * 3), last)
@@ -137,7 +137,7 @@ def turn_labels(installation: Installation, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_labels_that_change_after_publication_are_a_finding_and_the_next_refresh_registers_a_version(
+def test_labels_changed_after_publication_give_a_finding_and_a_new_version(
     apart: Installation,
 ) -> None:
     published = pipeline.refresh(apart, "school", NEWEST)
@@ -152,7 +152,7 @@ def test_labels_that_change_after_publication_are_a_finding_and_the_next_refresh
     versions = Registry.open(apart).ledger.versions("school")
     assert [(each.number, each.window) for each in versions] == [(1, NEWEST), (2, NEWEST)]
     assert parameters(again) != parameters(published)
-    assert parameters(published)  # what was published stays as it was
+    assert parameters(published)  # the published version is unchanged
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_labels_of_a_database_joined_to_a_lake_give_the_same_parameters(
     assert parameters(plan) == parameters(of_lake)
 
 
-def test_no_label_at_all_says_what_it_waits_for(apart: Installation) -> None:
+def test_a_window_without_any_label_names_the_date_of_the_labels(apart: Installation) -> None:
     shutil.rmtree(apart.home / "lake" / "parts" / "labels")
     (apart.home / "lake" / "parts" / "labels" / "week=2026-02-23").mkdir(parents=True)
     nothing = pa.table({"event_id": pa.array([], pa.string()), "label": pa.array([], pa.int8())})

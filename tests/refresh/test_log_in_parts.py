@@ -1,4 +1,4 @@
-"""A refresh in one process uses windows that several processes wrote: folders of parts."""
+"""A refresh in one process on windows written by several: folders of parts."""
 
 import shutil
 from dataclasses import replace
@@ -32,7 +32,7 @@ def in_parts(directory: Path) -> WindowManifest:
 
 
 @pytest.mark.slow
-def test_the_verdict_is_that_of_whole_files(school: Installation) -> None:
+def test_parts_and_single_files_give_the_same_verdict(school: Installation) -> None:
     found = []
     for _ in ("whole", "in parts"):
         plan = pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])

@@ -1,4 +1,4 @@
-"""Nine weeks of gru-7, then gru-8: windows told apart, the champion retired or kept, the way out."""
+"""Nine weeks of gru-7, then gru-8: windows are separated, the champion is retired or kept, and recovery."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.refresh.test_damage import flip
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve weeks: nine of gru-7, then gru-8 (the eleventh week of the log mixes nothing)."""
+    """Twelve weeks: nine of gru-7, then gru-8 (no week mixes both)."""
     out = tmp_path_factory.mktemp("story")
     simulate(out, weeks=12, users=300, items=60, seed=11, start="2026-01-05")
     return out
@@ -41,7 +41,7 @@ def status() -> str:
 
 
 @pytest.mark.slow
-def test_the_story_of_gru_8(school: Installation) -> None:
+def test_a_new_backbone_from_its_first_week_to_its_champion(school: Installation) -> None:
     old = champion_of(school, 8)
     registry = Registry.open(school)
     items = ["item-000001", "item-000002"]
@@ -53,11 +53,11 @@ def test_the_story_of_gru_8(school: Installation) -> None:
     assert corrector.correct(items, [0.3, -1.0]).tolist() != pytest.approx(frozen, abs=1e-3)
     assert corrector.correct(items, [0.3, -1.0], backbone_version="gru-8").tolist() == pytest.approx(frozen)
 
-    plan, news = first_steps(school, 9)
+    plan, change = first_steps(school, 9)
 
-    assert news is not None
-    assert news.sentence.startswith("new backbone gru-8 in window 2026-03-09/2026-03-16; champion")
-    assert (news.champion, news.champion_backbone, news.retired) == (old, "gru-7", True)
+    assert change is not None
+    assert change.sentence.startswith("new backbone gru-8 in window 2026-03-09/2026-03-16; champion")
+    assert (change.champion, change.champion_backbone, change.retired) == (old, "gru-7", True)
     assert [each.window for each in plan.windows] == [WEEKS[9]], "no row of gru-7 was learned from"
     assert {each["kind"] for each in plan.excluded} == {"backbone"}
     (retirement,) = [change for change in registry.history("school") if change.kind == "retirement"]
@@ -71,8 +71,8 @@ def test_the_story_of_gru_8(school: Installation) -> None:
     assert corrector.health()["serves"] == "frozen"
     assert corrector.correct(items, [0.3, -1.0]).tolist() == pytest.approx(frozen)
 
-    again, told = first_steps(school, 9)
-    assert (again.directory, told) == (plan.directory, news)
+    again, reported = first_steps(school, 9)
+    assert (again.directory, reported) == (plan.directory, change)
     assert len([change for change in registry.history("school") if change.kind == "retirement"]) == 1
 
     new = champion_of(school, 10)
@@ -87,11 +87,11 @@ def test_the_story_of_gru_8(school: Installation) -> None:
 
 
 @pytest.mark.slow
-def test_the_new_backbone_begins_from_the_old_one_s_offsets_where_they_foretell_its_rows(
+def test_a_new_backbone_starts_from_the_old_offsets_if_they_predict_its_rows(
     school: Installation,
 ) -> None:
     configure(school, **SETTINGS, methods=["platt", "slc_eb"])
-    for week in WEEKS[9:11]:  # few rows, of which alone little can be learned
+    for week in WEEKS[9:11]:  # few rows, too few to learn from alone
         change_week(school, week, lambda rows: rows.take(np.arange(0, rows.num_rows, 8)))
     plan, _ = first_steps(school, 9)
     assert [each.window for each in plan.earlier] == [WEEKS[7], WEEKS[8]]
@@ -109,7 +109,7 @@ def test_the_new_backbone_begins_from_the_old_one_s_offsets_where_they_foretell_
     assert first_steps(school, 10)[0].earlier == ()
 
 
-def test_a_warm_start_takes_windows_of_one_backbone_the_last_before_the_new_one() -> None:
+def test_a_warm_start_uses_windows_of_the_last_earlier_backbone() -> None:
     others = [
         (WEEKS[k], {f"gru-{version}"}) for k, version in ((1, 6), (2, 7), (3, 6), (4, 7), (5, 7), (8, 9))
     ]
@@ -122,25 +122,25 @@ def test_a_warm_start_takes_windows_of_one_backbone_the_last_before_the_new_one(
 
 
 @pytest.mark.slow
-def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school: Installation) -> None:
+def test_a_deployment_may_keep_the_old_champion_with_a_weekly_warning(school: Installation) -> None:
     old = champion_of(school, 8)
     configure(school, **SETTINGS, champion_of_another_backbone="keep", gate="never")
-    _, told = first_steps(school, 9)
-    assert told is not None
-    assert "it still serves, by your rule" in told.sentence
+    _, reported = first_steps(school, 9)
+    assert reported is not None
+    assert "it still serves, by your rule" in reported.sentence
     champion = Registry.open(school).champion("school")
     assert champion is not None
     assert champion.number == old
-    news = read_backbone_change(school, "school", old)
-    assert news is not None
-    assert news.backbone_version == "gru-8"
+    change = read_backbone_change(school, "school", old)
+    assert change is not None
+    assert change.backbone_version == "gru-8"
     assert "new backbone gru-8" in status()
     _, said = refresh(school, 10)
     assert any("new backbone gru-8" in line for line in said)
 
 
 @pytest.mark.slow
-def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Installation) -> None:
+def test_a_returning_backbone_uses_its_own_weeks_again(school: Installation) -> None:
     change_week(school, WEEKS[10], named("gru-7"))
     configure(school, **{**SETTINGS, "offset_windows": 3})
     plan, _ = first_steps(school, 10)
@@ -149,7 +149,7 @@ def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Inst
 
 
 @pytest.mark.slow
-def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Installation) -> None:
+def test_a_mixed_week_stops_unless_configured_to_be_split(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     with pytest.raises(ValidationStopped, match="backbones_mixed"):
         first_steps(school, 9)
@@ -167,7 +167,7 @@ def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Installation) -> No
 
 
 @pytest.mark.slow
-def test_the_split_rows_of_a_mixed_week_are_not_used_once_they_are_damaged(school: Installation) -> None:
+def test_damaged_split_rows_of_a_mixed_week_are_not_used(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     configure(school, **SETTINGS, on_new_backbone="split")
     plan, _ = first_steps(school, 9)
@@ -176,7 +176,7 @@ def test_the_split_rows_of_a_mixed_week_are_not_used_once_they_are_damaged(schoo
         refresh(school, 9)
 
 
-def test_the_version_that_serves_is_the_one_of_the_last_rows(tmp_path: Path) -> None:
+def test_the_serving_backbone_is_that_of_the_last_rows(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     path = tmp_path / "log.parquet"
@@ -190,7 +190,7 @@ def test_the_version_that_serves_is_the_one_of_the_last_rows(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("unnamed", [8, 20], ids=["most of the last tenth", "all of the last tenth"])
-def test_rows_without_a_version_do_not_vote_for_the_one_that_serves(tmp_path: Path, unnamed: int) -> None:
+def test_rows_without_a_version_do_not_determine_the_serving_backbone(tmp_path: Path, unnamed: int) -> None:
     import pyarrow.parquet as pq
 
     path = tmp_path / "log.parquet"
@@ -202,7 +202,9 @@ def test_rows_without_a_version_do_not_vote_for_the_one_that_serves(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_where_mixtures_are_allowed_a_mixed_week_and_both_kinds_of_weeks_stay(school: Installation) -> None:
+def test_if_mixtures_are_allowed_mixed_weeks_and_weeks_of_both_backbones_are_used(
+    school: Installation,
+) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     configure(school, **SETTINGS, quality={"allow_mixed_backbones": True})
     plan, _ = first_steps(school, 9)
@@ -211,7 +213,7 @@ def test_where_mixtures_are_allowed_a_mixed_week_and_both_kinds_of_weeks_stay(sc
 
 
 def unnamed(rows: pa.Table, count: int | None = None) -> pa.Table:
-    """The first rows without a version; all of them where no count is given."""
+    """The first rows without a version; all of them by default."""
     versions = rows["backbone_version"].to_pylist()
     count = len(versions) if count is None else count
     place = rows.schema.names.index("backbone_version")
@@ -220,7 +222,7 @@ def unnamed(rows: pa.Table, count: int | None = None) -> pa.Table:
 
 
 @pytest.mark.slow
-def test_rows_without_a_version_may_be_of_any_and_stop_nothing(school: Installation) -> None:
+def test_rows_without_a_version_match_any_backbone(school: Installation) -> None:
     change_week(school, WEEKS[7], lambda rows: unnamed(rows, 1))
     change_week(school, WEEKS[8], lambda rows: unnamed(rows, 1))
     plan, _ = first_steps(school, 8)

@@ -1,4 +1,4 @@
-"""A step's log lines name deployment and window; its duration is kept; it never fails because of that."""
+"""Log lines of a step have deployment and window; its duration is stored; failures of both do not fail it."""
 
 import json
 import logging
@@ -70,7 +70,7 @@ extract(Installation(home, home / "deployments.yaml", "", "", ""), "demo", WINDO
 """
 
 
-def test_every_line_names_deployment_window_and_step(tmp_path: Path) -> None:
+def test_every_log_line_has_deployment_window_and_step(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],
         cwd=ROOT, env=os.environ | {"SLC_OPS_LOG": "json"}, capture_output=True, text=True, check=True,
@@ -82,23 +82,23 @@ def test_every_line_names_deployment_window_and_step(tmp_path: Path) -> None:
         assert (line["deployment"], line["window"], line["step"]) == ("demo", str(WINDOW), "extract")
 
 
-def test_after_a_step_nothing_is_left_in_the_context(installation: Installation) -> None:
+def test_the_logging_context_is_cleared_after_a_step(installation: Installation) -> None:
     extract(installation, "demo", WINDOW)
     assert structlog.contextvars.get_contextvars() == {}
 
 
-def test_the_record_says_when_it_began_and_ended(installation: Installation) -> None:
+def test_the_record_has_start_and_end(installation: Installation) -> None:
     extract(installation, "demo", WINDOW)
     record = read_json(installation.refreshes("demo") / WINDOW.key / "steps" / "extract.json")
     assert record["started"] <= record["ended"]
 
 
-def test_a_step_inside_a_step_is_part_of_it(installation: Installation, plan: SimpleNamespace) -> None:
+def test_a_nested_step_belongs_to_the_outer_one(installation: Installation, plan: SimpleNamespace) -> None:
     assert fit(plan, fold=SimpleNamespace(key="2026-02-16")) == "promote"
     assert records(installation) == {"fit-2026-02-16": "finished"}
 
 
-def test_a_step_that_fails_is_recorded_as_failed_and_fails(
+def test_a_failing_step_is_recorded_as_failed_and_raises(
     installation: Installation, plan: SimpleNamespace
 ) -> None:
     with pytest.raises(RuntimeError, match="gone"):

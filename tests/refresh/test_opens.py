@@ -1,4 +1,4 @@
-"""How often a refresh opens and decodes its windows: once per process and step."""
+"""A refresh opens and decodes each window once per process and step."""
 
 from collections import Counter
 from pathlib import Path
@@ -59,5 +59,5 @@ def test_each_window_is_opened_once_in_each_step_whatever_the_number_of_methods(
     assert {key: n for key, n in seen.footers.items() if key[0] in evidence and n > 1} == {}
     assert {key: n for key, n in seen.columns.items() if key[0] in evidence and n > 1} == {}
     windows = {window for step, window in seen.footers if step in fits}
-    # Three weeks that slc_mix learns from, the other methods' among them, and one to be scored on.
+    # Three calibration weeks of slc_mix, which include those of the other methods, and one test week.
     assert len(windows) == 4

@@ -1,4 +1,4 @@
-"""The refresh as a user runs it: once, twice, on damaged weeks, and late."""
+"""The refresh from the command line: once, twice, on damaged weeks, and with late rows."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def installation(school: Installation) -> Installation:
     return school
 
 
-def test_the_same_refresh_twice_is_one_version_and_one_champion(installation: Installation) -> None:
+def test_the_same_refresh_twice_gives_one_version_and_one_champion(installation: Installation) -> None:
     first = pipeline.refresh(installation, "school", NEWEST)
     second = pipeline.refresh(installation, "school", NEWEST)
 
@@ -39,7 +39,7 @@ def test_the_same_refresh_twice_is_one_version_and_one_champion(installation: In
     assert len(registry.client.search_model_versions("name='slc-school'")) == 1
 
 
-def test_a_damaged_newest_week_stops_the_refresh_and_leaves_the_champion(installation: Installation) -> None:
+def test_a_damaged_newest_week_stops_the_refresh_and_keeps_the_champion(installation: Installation) -> None:
     previous = NEWEST.before(1)[0]
     pipeline.refresh(installation, "school", previous)
     before = Registry.open(installation).champion("school")
@@ -69,7 +69,7 @@ def test_a_damaged_past_week_is_left_out_and_named(installation: Installation) -
     assert str(damaged) not in [str(each.window) for each in plan.windows]
 
 
-def test_late_rows_make_a_new_refresh_and_a_week_without_them_does_not(installation: Installation) -> None:
+def test_only_late_rows_lead_to_a_new_refresh(installation: Installation) -> None:
     first = pipeline.refresh(installation, "school", NEWEST)
     late = NEWEST.before(1)[0]
     change_week(installation, late, lambda week: week.slice(0, week.num_rows - 5))
@@ -79,12 +79,12 @@ def test_late_rows_make_a_new_refresh_and_a_week_without_them_does_not(installat
     assert pipeline.refresh(installation, "school", NEWEST) == second
 
 
-def test_a_week_without_rows_says_so(installation: Installation) -> None:
+def test_a_week_without_rows_is_reported(installation: Installation) -> None:
     with pytest.raises(InputError, match="no rows in window 2030-01-07/2030-01-14"):
         pipeline.refresh(installation, "school", Window.parse("2030-01-07/2030-01-14"))
 
 
-def test_a_plan_is_read_as_it_was_written(installation: Installation) -> None:
+def test_a_plan_round_trips(installation: Installation) -> None:
     pipeline.extract(installation, "school", NEWEST)
     path = pipeline.validate(installation, "school", NEWEST)
     plan = pipeline.read_plan(path)
@@ -106,7 +106,7 @@ def test_a_refresh_keeps_its_rows_when_late_rows_replace_a_window(installation: 
     assert later.directory != plan.directory
 
 
-def test_a_refresh_that_finds_earlier_work_gives_the_same_bytes_as_one_from_scratch(
+def test_a_refresh_with_caches_gives_the_same_bytes_as_one_without(
     installation: Installation, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from slc_ops.evidence import scoring
@@ -147,7 +147,7 @@ def test_a_refresh_that_finds_earlier_work_gives_the_same_bytes_as_one_from_scra
 
 
 def results_of(directory: Path) -> dict[str, bytes]:
-    """What a refresh worked out, file by file; how long that took is no result."""
+    """The result files of a refresh, without durations."""
     found = {}
     for part in ("parameters", "scores", "detectability", "backtest.json", "verdict.json"):
         for path in [directory / part] if part.endswith(".json") else sorted((directory / part).rglob("*")):

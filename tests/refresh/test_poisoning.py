@@ -1,4 +1,4 @@
-"""Poisoned logs through whole refreshes: what one user, or turned labels, can do in three weeks."""
+"""Poisoned logs through complete refreshes: one heavy user or flipped labels in three weeks."""
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ def replaced(week: pa.Table, **columns: list[object]) -> pa.Table:
 
 
 def flooded(week: pa.Table) -> pa.Table:
-    """One user answers one item again and again, always wrong."""
+    """One user answers one item repeatedly, always wrong."""
     first = week["event_id"][0].as_py()
     again = replaced(
         pa.concat_tables([week.slice(0, 1)] * ROWS),
@@ -39,7 +39,7 @@ def flooded(week: pa.Table) -> pa.Table:
 
 
 def turned(week: pa.Table) -> pa.Table:
-    """One label in ten says the opposite."""
+    """One label in ten is flipped."""
     label = week["label"].to_numpy().copy()
     label[::10] = 1 - label[::10]
     return replaced(week, label=label.tolist())
@@ -57,9 +57,9 @@ def offset(parameters: ParameterSet) -> float:
 
 @pytest.mark.faults(
     "one user answers one item 1,500 times a week for three weeks, refreshed each week",
-    "each week names them; the item is learned from as many rows of theirs as of all others",
+    "named every week; the item is fitted on at most as much weight of this user as of all others",
 )
-def test_one_user_does_not_own_an_item(school: Installation) -> None:
+def test_one_user_does_not_dominate_an_item(school: Installation) -> None:
     for week in LAST:
         change_week(school, week, flooded)
     plan, found = refreshed(school)
@@ -73,16 +73,16 @@ def test_one_user_does_not_own_an_item(school: Installation) -> None:
         item == ITEM and user != "mallory"
         for item, user in zip(week["item_id"].to_pylist(), week["user_id"].to_pylist(), strict=True)
     )
-    assert 0 < honest < 100  # few enough that fifteen hundred rows would be all that is heard
+    assert 0 < honest < 100  # few enough that fifteen hundred rows would dominate
     assert weight < 3 * 2 * 2 * honest
     assert -2.0 < offset(found) < 0.5
 
 
 @pytest.mark.faults(
-    "one label in ten is turned for three weeks, refreshed each week",
-    "what is served is no worse than the frozen model on the labels as they were",
+    "one label in ten is flipped for three weeks, refreshed each week",
+    "served probabilities are no worse than the frozen model on the original labels",
 )
-def test_turned_labels_do_not_make_it_worse_than_frozen(school: Installation) -> None:
+def test_with_flipped_labels_the_result_is_no_worse_than_the_frozen_model(school: Installation) -> None:
     (part,) = (school.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
     truth = pq.read_table(part, partitioning=None)
     for week in LAST:

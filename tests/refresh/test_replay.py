@@ -1,4 +1,4 @@
-"""The operation over past windows: what would have been served, decided without a look ahead."""
+"""A replay of past windows decides each window from earlier ones only."""
 
 import json
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def run(installation: Installation, name: str = "replay") -> Replay:
 
 
 @pytest.mark.slow
-def test_every_window_but_the_first_is_scored_and_the_frozen_model_serves_until_something_is_better(
+def test_every_window_but_the_first_is_scored_and_the_frozen_model_serves_first(
     replayed: Replay,
 ) -> None:
     assert [each.window for each in replayed.windows] == WEEKS
@@ -64,7 +64,7 @@ def test_every_window_but_the_first_is_scored_and_the_frozen_model_serves_until_
 
 
 @pytest.mark.slow
-def test_what_served_has_the_score_of_its_method_refitted_on_the_windows_before(replayed: Replay) -> None:
+def test_the_served_score_is_that_of_the_method_fitted_on_earlier_windows(replayed: Replay) -> None:
     for each in replayed.scored:
         assert each.entry is not None
         pair = each.entry.difference("served", each.served)
@@ -73,25 +73,25 @@ def test_what_served_has_the_score_of_its_method_refitted_on_the_windows_before(
 
 
 @pytest.mark.slow
-def test_items_with_bias_are_corrected_and_that_beats_platt_and_the_frozen_model(replayed: Replay) -> None:
+def test_correcting_item_bias_beats_platt_and_the_frozen_model(replayed: Replay) -> None:
     assert replayed.windows[-1].serves_next == "slc_eb"
     assert replayed.best == "slc_eb"
     assert replayed.against("platt")["served"].mean < 0
     assert replayed.against("base")["served"].mean < 0
-    assert [each.change for each in replayed.changes] == ["promoted"]  # one plain window suffices
+    assert [each.change for each in replayed.changes] == [
+        "promoted"
+    ]  # one window with a large difference suffices
 
 
 @pytest.mark.slow
-def test_the_sums_add_up(replayed: Replay) -> None:
+def test_the_totals_equal_the_sums_of_the_windows(replayed: Replay) -> None:
     contender = replayed.against("platt")["served"]
     assert replayed.cumulated("served", "platt")[-1][1] == pytest.approx(contender.mean * contender.windows)
     assert contender.statistic.low < contender.statistic.mean < contender.statistic.high
 
 
 @pytest.mark.slow
-def test_a_later_window_changes_nothing_that_was_decided_before_it(
-    school: Installation, replayed: Replay
-) -> None:
+def test_a_later_window_does_not_change_earlier_decisions(school: Installation, replayed: Replay) -> None:
     configure(school, methods=METHODS)
     before = replayed.as_dict()["windows"]
     change_week(school, NEWEST, turned)
@@ -102,7 +102,9 @@ def test_a_later_window_changes_nothing_that_was_decided_before_it(
 
 
 @pytest.mark.slow
-def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school: Installation) -> None:
+def test_a_stopped_and_a_missing_window_are_named_and_the_champion_keeps_serving(
+    school: Installation,
+) -> None:
     configure(school, methods=METHODS)
     change_week(school, WEEKS[3], lambda week: week.slice(0, 0))
     change_week(school, WEEKS[5], of_one_class)
@@ -114,7 +116,7 @@ def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school
     stopped = found.as_dict()["stopped"]
     assert [each["window"] for each in stopped] == [str(WEEKS[5])]
     assert "label_one_class" in stopped[0]["why"]
-    # What serves a stopped window is scored nevertheless, on the champion of the windows before it.
+    # A stopped window is still scored, with the champion of the windows before it.
     assert [each.window for each in found.scored] == [WEEKS[1], WEEKS[2], WEEKS[4], WEEKS[5], WEEKS[6]]
     entry, served = found.windows[5].entry, found.windows[5].served
     assert entry is not None
@@ -142,7 +144,7 @@ def turned(week: pa.Table) -> pa.Table:
 
 
 @pytest.mark.slow
-def test_a_champion_of_another_backbone_serves_nothing_and_its_windows_are_left_out(
+def test_a_champion_of_another_backbone_does_not_serve_and_its_windows_are_left_out(
     school: Installation,
 ) -> None:
     configure(school, methods=METHODS)
@@ -156,14 +158,14 @@ def test_a_champion_of_another_backbone_serves_nothing_and_its_windows_are_left_
         found[window] = seen, [each.window for each in plan.windows]
     seen, windows = found[WEEKS[3]]
     assert found[WEEKS[2]][0].serves_next != "base"
-    assert (seen.status, seen.served) == ("first", "base")  # nothing of gru-8 lies before it
+    assert (seen.status, seen.served) == ("first", "base")  # no earlier window of gru-8
     assert "was fitted for gru-7, whose corrections do not apply: it was retired" in seen.note
     assert windows == [WEEKS[3]]
     assert found[NEWEST][1] == WEEKS[3:]
 
 
 @pytest.mark.slow
-def test_a_method_that_tracks_drift_may_not_win_where_drift_cannot_be_seen(school: Installation) -> None:
+def test_a_tracking_method_cannot_win_if_drift_is_not_detectable(school: Installation) -> None:
     configure(school, methods=["base", "platt_eb", "slc_t"])
     found = run(school)
     assert {each.serves_next for each in found.windows} <= {"base", "platt_eb"}
@@ -171,7 +173,7 @@ def test_a_method_that_tracks_drift_may_not_win_where_drift_cannot_be_seen(schoo
 
 
 @pytest.mark.slow
-def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Installation) -> None:
+def test_a_renewal_held_for_its_slope_keeps_its_window(school: Installation) -> None:
     configure(school, methods=METHODS)
     change_week(school, WEEKS[0], turned)
     settings, directory = school.deployment("school"), school.home / "past"
@@ -182,11 +184,11 @@ def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Inst
     next(steps)
     plan = newest_refresh(rehearsal_installation(directory, school.home), "school", WEEKS[1])
     assert plan is not None
-    assert [each.window for each in plan.windows] == WEEKS[:2]  # only what moved too far is left out
+    assert [each.window for each in plan.windows] == WEEKS[:2]  # only windows that moved too far are left out
 
 
 def without_signal(week: pa.Table) -> pa.Table:
-    """Logits that hardly vary and say nothing; by chance their slope is a little below 0."""
+    """Logits with little variation and no information; their slope is slightly below 0 by chance."""
     label = week["label"].to_numpy() - np.mean(week["label"].to_numpy())
     rng = np.random.default_rng(0)
     while True:
@@ -222,7 +224,7 @@ def test_windows_between_two_scheduled_refreshes_are_scored_and_decide_nothing(s
         assert each.sentence or each.serves_next == each.served
 
 
-def test_effects_may_be_named_for_a_replay(school: Installation) -> None:
+def test_effects_are_an_option_of_a_replay(school: Installation) -> None:
     asked = backtest_settings("school", None, effects=("item", "user"))
     assert asked.effects == ("item", "user")
     assert backtest_settings("school", None).effects == ("item", "slope", "group")
@@ -234,7 +236,7 @@ def test_a_border_off_the_grid_is_refused(school: Installation) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_is_one_file_that_needs_nothing_else(replayed: Replay, tmp_path: Path) -> None:
+def test_the_report_is_one_self_contained_file(replayed: Replay, tmp_path: Path) -> None:
     text = write_replay(tmp_path / "page" / "replay.html", replayed).read_text()
     assert "<svg" in text
     assert "http://" not in text.replace("http://www.w3.org", "")
@@ -245,16 +247,16 @@ def test_the_page_is_one_file_that_needs_nothing_else(replayed: Replay, tmp_path
 
 
 @pytest.mark.slow
-def test_the_headline_says_only_what_the_intervals_say(replayed: Replay, tmp_path: Path) -> None:
+def test_the_headline_agrees_with_the_intervals(replayed: Replay, tmp_path: Path) -> None:
     platt, frozen = (replayed.against(each)["served"] for each in ("platt", "base"))
     words = {True: "better than", False: "not clearly apart from"}
-    told = [words[each.statistic.high < 0] for each in (platt, frozen)]
+    reported = [words[each.statistic.high < 0] for each in (platt, frozen)]
     assert all(each.statistic.low < 0 for each in (platt, frozen))
     text = replayed.headline.lower()
-    if told[0] == told[1]:
-        assert text == f"{told[0]} platt and the frozen model"
+    if reported[0] == reported[1]:
+        assert text == f"{reported[0]} platt and the frozen model"
     else:
-        assert text == f"{told[1]} the frozen model, {told[0]} platt"
+        assert text == f"{reported[1]} the frozen model, {reported[0]} platt"
     assert replayed.headline in write_replay(tmp_path / "replay.html", replayed).read_text()
     noisy = [
         replace(each, entry=replace(each.entry, against={"platt": {"base": Paired(0.1 * (-1) ** k, 0.01)},
@@ -267,7 +269,7 @@ def test_the_headline_says_only_what_the_intervals_say(replayed: Replay, tmp_pat
 
 
 @pytest.mark.slow
-def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
+def test_the_command_prints_80_columns_writes_the_report_and_registers_nothing(
     school: Installation, tmp_path: Path
 ) -> None:
     configure(school, methods=METHODS)
@@ -280,7 +282,7 @@ def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
     lines = result.output.splitlines()
     assert max(len(line) for line in lines if not line.startswith("Page: ")) <= 80
     assert any(line.startswith("After 2026-") for line in lines)
-    assert any(line.startswith("  ") for line in lines)  # what goes on is indented
+    assert any(line.startswith("  ") for line in lines)  # continuation lines are indented
     assert "2026-02-16" in result.output
     assert (out / "replay.html").exists()
     assert not (school.home / "ledger.db").exists()
@@ -300,7 +302,7 @@ def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
 
 
 @pytest.mark.slow
-def test_a_replay_scores_what_reports_and_ledger_say_was_served(
+def test_a_replay_scores_the_versions_served_according_to_reports_and_ledger(
     school: Installation, replayed: Replay
 ) -> None:
     configure(school, methods=METHODS)
@@ -311,10 +313,10 @@ def test_a_replay_scores_what_reports_and_ledger_say_was_served(
         scored[each.window] = pair.d
     for window in WEEKS:
         plan = pipeline.refresh(school, "school", window)
-    told = {each.window: each.platt["nll"].estimate for each in served_before(plan)}  # by the report
-    assert set(told) == {each.window for each in plan.windows[:-1]}
+    reported = {each.window: each.platt["nll"].estimate for each in served_before(plan)}  # by the report
+    assert set(reported) == {each.window for each in plan.windows[:-1]}
     entered = Registry.open(school).ledger.versions("school")[-1].metrics  # by page, status and MLflow
-    told[NEWEST] = entered["served"]["vs_platt"]["nll"]["estimate"]
+    reported[NEWEST] = entered["served"]["vs_platt"]["nll"]["estimate"]
     assert entered["series"]["windows"] == school.deployment("school").evidence_windows
-    for window, value in told.items():
+    for window, value in reported.items():
         assert value == pytest.approx(scored[window], abs=1e-12)

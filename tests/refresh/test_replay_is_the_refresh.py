@@ -1,4 +1,4 @@
-"""A replay gives what the refreshes give, run one after the other: verdicts, champions, parameter bytes."""
+"""A replay equals consecutive refreshes: verdicts, champions, parameter bytes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,13 +29,13 @@ from tests.refresh.backbones import named
 from tests.refresh.school import DEFAULT, NEWEST, change_week, configure, of_one_class, open_school
 
 WEEKS = [*NEWEST.before(6), NEWEST]
-PHASES = (Phase.explicit, Phase.generate)  # an example takes long, so none is made smaller
+PHASES = (Phase.explicit, Phase.generate)  # examples take long, so no shrinking
 Change = Callable[[pa.Table], pa.Table]
 
 
 @dataclass(frozen=True)
 class Story:
-    """Settings of a deployment, and what happens to its weeks."""
+    """Settings of a deployment, and changes to its weeks."""
 
     settings: dict[str, Any]
     weeks: dict[int, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ EVENTS: dict[str, Change] = {
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    """Settings that decide differently, and weeks to some of which something happens."""
+    """Settings with different decisions, and changes to some weeks."""
     chosen = {
         "methods": draw(st.sampled_from([DEFAULT, ["platt", "slc"], ["ridge", "slc_eb"], ["slc_t"]])),
         "link_windows": draw(st.integers(1, 3)),
@@ -103,7 +103,7 @@ def small_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def home_of(story: Story, lake: Path) -> Iterator[Installation]:
-    """A home in which the story has happened."""
+    """A home with the log of the story."""
     with TemporaryDirectory(prefix="slc-story-") as temporary, pytest.MonkeyPatch.context() as patch:
         installation = open_school(Path(temporary), lake, patch)
         configure(installation, **story.settings)
@@ -118,7 +118,7 @@ def home_of(story: Story, lake: Path) -> Iterator[Installation]:
 
 
 def state(installation: Installation, window: Window) -> dict[str, Any]:
-    """What a refresh decided, and what serves after it; which number a version has is not asked."""
+    """The decision of a refresh and the serving version, without version numbers."""
     plan = newest_refresh(installation, "school", window)
     verdict = {} if plan is None else read_json(plan.files.verdict)
     verdict.pop("sealed_digest", None)
@@ -135,7 +135,7 @@ def state(installation: Installation, window: Window) -> dict[str, Any]:
 
 
 def refreshed(installation: Installation) -> list[dict[str, Any]]:
-    """The refreshes of the weeks, one after the other; a person approves at once what waits."""
+    """Refresh the weeks one after the other; approve pending changes at once."""
     found = []
     settings = installation.deployment("school")
     for window in WEEKS:
@@ -151,7 +151,7 @@ def refreshed(installation: Installation) -> list[dict[str, Any]]:
 
 
 def replayed(installation: Installation) -> list[dict[str, Any]]:
-    """The replay of the weeks, each looked at before the next one begins."""
+    """Replay the weeks; record the state after each."""
     directory = installation.home / "replay"
     rehearsal = rehearsal_installation(directory, installation.home)
     settings = installation.deployment("school")

@@ -1,4 +1,4 @@
-"""What ``clean`` takes, and what it leaves alone."""
+"""Files that ``clean`` removes, and files that it keeps."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ SIZE = 10_000
 
 
 def settle(path: Path) -> None:
-    """Let everything below look as if nobody had touched it for a week."""
+    """Set all file times to a week ago."""
     ago = time.time() - 7 * 86_400
     for each in [*path.rglob("*"), path]:
         os.utime(each, (ago, ago))
@@ -93,18 +93,18 @@ def refreshes(installation: Installation) -> list[str]:
     )
 
 
-def test_what_the_next_refresh_and_a_rollback_need_stays(installation: Installation) -> None:
+def test_files_needed_by_the_next_refresh_or_a_rollback_are_kept(installation: Installation) -> None:
     remove(removable(installation, "demo"))
-    # four windows to learn from and twelve to compare them with, though five would be kept
+    # four calibration windows and twelve baseline windows, although the limit is five
     assert windows(installation) == [week.key for week in WEEKS[-16:]]
-    # the newest three; the champion, version 4, and the one before it, version 2
+    # the newest three; the champion (version 4) and the previous one (version 2)
     assert refreshes(installation) == [WEEKS[k].key for k in (1, 3, 27, 28, 29)]
     assert not (installation.refreshes("demo") / WEEKS[0].key).exists()
     assert removable(installation, "demo").paths == []
 
 
-def test_the_refresh_that_renewed_the_champion_stays(installation: Installation) -> None:
-    """A champion that was registered beside a held change is in use like any other."""
+def test_the_refresh_that_renewed_the_champion_is_kept(installation: Installation) -> None:
+    """A champion registered beside a held change is in use like any other."""
     ledger, week = Ledger(installation.ledger_url), WEEKS[5]
     renewed = Version("demo", 99, "slc", week, "promote", {}, "r99", "k99", datetime.now(UTC))
     ledger.record(renewed)
@@ -119,11 +119,11 @@ def test_the_refresh_that_renewed_the_champion_stays(installation: Installation)
     assert week.key in refreshes(installation)
 
 
-def test_bytes_are_those_that_the_disk_gets_back(installation: Installation) -> None:
+def test_the_reported_bytes_are_those_freed_on_disk(installation: Installation) -> None:
     found, before = removable(installation, "demo"), used(installation)
-    said = found.bytes  # the rows of versions 2 and 4 have a second name in a refresh that stays
+    said = found.bytes  # the rows of versions 2 and 4 have a hard link in a kept refresh
     remove(found)
-    steps = (len(WEEKS) - 5) * len("{}\n")  # their records go with the last refresh of a week
+    steps = (len(WEEKS) - 5) * len("{}\n")  # their records are removed with the last refresh of a week
     assert before - used(installation) == said + steps
 
 
@@ -132,7 +132,7 @@ def used(installation: Installation) -> int:
     return sum({(each.st_dev, each.st_ino): each.st_size for each in files}.values())
 
 
-def test_a_refresh_that_may_be_at_work_stays_with_its_windows(installation: Installation) -> None:
+def test_a_possibly_running_refresh_is_kept_with_its_windows(installation: Installation) -> None:
     at_work = installation.refreshes("demo") / WEEKS[7].key / "steps" / "validate.json"
     write_json(at_work, {})
     remove(removable(installation, "demo"))
@@ -140,7 +140,7 @@ def test_a_refresh_that_may_be_at_work_stays_with_its_windows(installation: Inst
     assert WEEKS[7].key in windows(installation)
 
 
-def test_a_dry_run_removes_nothing_and_a_run_says_the_same(
+def test_a_dry_run_removes_nothing_and_reports_the_same(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(installation.home))
@@ -156,7 +156,7 @@ def test_a_dry_run_removes_nothing_and_a_run_says_the_same(
     assert again.output == "nothing to clean\n"
 
 
-def test_a_kill_in_the_middle_leaves_whole_windows_and_the_next_call_finishes(
+def test_after_a_kill_windows_are_complete_and_the_next_call_finishes(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, left = shutil.rmtree, [5]
@@ -181,7 +181,7 @@ def test_a_kill_in_the_middle_leaves_whole_windows_and_the_next_call_finishes(
 
 
 @pytest.mark.slow
-def test_a_disk_that_refuses_is_typed_and_nothing_is_half_gone(
+def test_a_disk_error_is_typed_and_leaves_no_partial_directory(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(source: Path, target: Path) -> None:
@@ -194,12 +194,12 @@ def test_a_disk_that_refuses_is_typed_and_nothing_is_half_gone(
     assert len(windows(installation)) == 30
 
 
-def test_a_deployment_that_nobody_knows_is_refused(installation: Installation) -> None:
+def test_an_unknown_deployment_is_refused(installation: Installation) -> None:
     with pytest.raises(SettingsError, match="no deployment 'other'"):
         removable(installation, "other")
 
 
-def test_looking_makes_no_ledger(installation: Installation) -> None:
+def test_a_dry_run_creates_no_ledger(installation: Installation) -> None:
     for path in installation.home.glob("ledger.db*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     removable(installation, "demo")

@@ -1,4 +1,4 @@
-"""What an earlier refresh has scored is reused exactly where the cache key is the same."""
+"""Scores of an earlier refresh are reused exactly if the cache key is equal."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ def weeks(tmp_path: Path) -> list[tuple[Window, Path]]:
 
 @pytest.fixture
 def scored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The folds that were really fitted and scored, in order."""
+    """The folds that were actually fitted and scored, in order."""
     found: list[str] = []
     work = scoring._fit_and_score
 
@@ -42,7 +42,7 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def plan_of(weeks: list[tuple[Window, Path]], home: Path, **settings: object) -> Plan:
-    """The refresh of the newest of these weeks, as ``validate`` would have planned it."""
+    """The refresh of the newest of these weeks, as planned by ``validate``."""
     windows = tuple(
         PlannedWindow(window, path, "", {}, f"rows of {window.key}") for window, path in weeks[-5:]
     )
@@ -61,7 +61,7 @@ def plan_of(weeks: list[tuple[Window, Path]], home: Path, **settings: object) ->
 
 
 def fit(plan: Plan) -> Path:
-    """Every fold of a plan; returns where the scores lie."""
+    """Fit every fold of a plan; return the paths of the scores."""
     for fold in pipeline.folds_of(plan).folds:
         pipeline.fit(plan, fold)
     return plan.files.scores
@@ -96,14 +96,14 @@ def test_next_week_only_the_newest_fold_is_scored(weeks, scored, tmp_path):
 @pytest.mark.parametrize(
     "change", [{"prior_var": 2.0}, {"time_bins": 7}, {"decision": {"prior_vars": [0.1]}}]
 )
-def test_other_settings_are_another_cache_key(weeks, scored, tmp_path, change):
+def test_other_settings_give_another_cache_key(weeks, scored, tmp_path, change):
     fit(plan_of(weeks[:5], tmp_path))
     scored.clear()
     fit(plan_of(weeks, tmp_path, **change))
     assert len(scored) == 3
 
 
-def test_late_rows_in_a_week_are_another_cache_key_for_the_folds_that_hold_it(weeks, scored, tmp_path):
+def test_late_rows_change_the_cache_key_of_the_folds_that_contain_the_week(weeks, scored, tmp_path):
     fit(plan_of(weeks[:5], tmp_path))
     scored.clear()
     plan = plan_of(weeks, tmp_path)
@@ -111,11 +111,11 @@ def test_late_rows_in_a_week_are_another_cache_key_for_the_folds_that_hold_it(we
         replace(each, rows_key="other rows") if each.window == weeks[2][0] else each for each in plan.windows
     )
     fit(replace(plan, windows=windows))
-    # Week 2 is learned from by the folds on weeks 3 and 4, of which both are asked for; week 5 is new.
+    # Week 2 is a calibration week of the folds on weeks 3 and 4, which are both requested; week 5 is new.
     assert scored == [*folds_of(*weeks[3:5]), *folds_of(weeks[5])]
 
 
-def test_an_entry_once_made_never_changes(weeks, tmp_path):
+def test_a_cache_entry_never_changes(weeks, tmp_path):
     first, later, methods = plan_of(weeks[:5], tmp_path), plan_of(weeks, tmp_path), ("base", "platt", "slc")
     fit(first)
     fit(later)
@@ -131,7 +131,7 @@ def test_an_entry_once_made_never_changes(weeks, tmp_path):
         assert ours == theirs
 
 
-def test_a_score_whose_users_were_erased_is_made_anew(weeks, scored, tmp_path):
+def test_a_score_whose_users_were_erased_is_recomputed(weeks, scored, tmp_path):
     (fit(plan_of(weeks[:5], tmp_path)) / weeks[3][0].key / "slc" / "users.parquet").unlink()
     scored.clear()
     fit(plan_of(weeks, tmp_path))

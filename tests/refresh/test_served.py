@@ -1,4 +1,4 @@
-"""The audit names a stale server, another format of ids and rounding by hand, within a window."""
+"""The audit names a stale server, another id format and manual rounding within a window."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ WEDNESDAY = "2026-03-04"
 
 
 class Served:
-    """A week of rows that version 2 served, of which a test changes some."""
+    """A week of rows served by version 2; tests change some of them."""
 
     def __init__(self, opened: Registry, home: Path) -> None:
         self.registry, self.home, self.sets = opened, home, {}
@@ -85,7 +85,7 @@ def served(registry: Registry, tmp_path: Path) -> Served:
     return Served(registry, tmp_path)
 
 
-def test_what_was_served_as_registered_is_right(served: Served) -> None:
+def test_probabilities_served_as_registered_pass(served: Served) -> None:
     found, findings = served.audit()
     assert findings == []
     assert (found["rows"], found["off"], found["arms"]) == (1400, 0, None)
@@ -93,7 +93,7 @@ def test_what_was_served_as_registered_is_right(served: Served) -> None:
     assert found["served"][0]["largest"] < 1e-12
 
 
-def test_a_server_that_is_stale_on_wednesday_is_named(served: Served) -> None:
+def test_a_stale_server_on_wednesday_is_named(served: Served) -> None:
     served.p = np.where(served.wednesday, served.of(1), served.p)
     found, (finding,) = served.audit()
     (cell,) = served.on(WEDNESDAY)
@@ -106,7 +106,7 @@ def test_a_server_that_is_stale_on_wednesday_is_named(served: Served) -> None:
     assert critical.severity == "critical"
 
 
-def test_an_older_version_that_says_so_is_stale_too_unless_people_went_back(served: Served) -> None:
+def test_a_reported_older_version_is_stale_too_unless_rolled_back(served: Served) -> None:
     served.version = np.where(served.wednesday, 1, served.version)
     served.p = np.where(served.wednesday, served.of(1), served.p)
     found, (finding,) = served.audit()
@@ -125,7 +125,7 @@ CAUSES: list[tuple[str, Callable[[Served], np.ndarray], str]] = [
 
 
 @pytest.mark.parametrize(("what", "change", "cause"), CAUSES, ids=[each[0] for each in CAUSES])
-def test_a_cause_is_named(
+def test_the_cause_of_a_deviation_is_named(
     served: Served, what: str, change: Callable[[Served], np.ndarray], cause: str
 ) -> None:
     served.p = change(served)
@@ -135,14 +135,14 @@ def test_a_cause_is_named(
     assert cause in finding.line()
 
 
-def test_a_version_that_nobody_registered_is_off(served: Served) -> None:
+def test_an_unregistered_version_is_reported(served: Served) -> None:
     served.version[:] = 99
     found, (finding,) = served.audit()
     assert found["share"] == 1
     assert "no set of version 99" in finding.line()
 
 
-def test_the_arms_of_a_canary_are_compared_over_users(served: Served) -> None:
+def test_canary_arms_are_compared_by_user(served: Served) -> None:
     canary = np.arange(served.rows) % 50 < 10  # by user
     served.version = np.where(canary, 3, 2)
     served.p = np.where(canary, served.of(3), served.of(2))
@@ -154,7 +154,7 @@ def test_the_arms_of_a_canary_are_compared_over_users(served: Served) -> None:
     loss = -(served.label * np.log(served.p) + (1 - served.label) * np.log(1 - served.p))
     assert interval["estimate"] == pytest.approx(loss[canary].mean() - loss[~canary].mean())
     by_user = [loss[canary & (np.arange(served.rows) % 50 == k)].mean() for k in range(10)]
-    assert two["error"] == pytest.approx(np.std(by_user) / np.sqrt(10))  # users of equally many rows
+    assert two["error"] == pytest.approx(np.std(by_user) / np.sqrt(10))  # users with equal numbers of rows
     assert interval["low"] < interval["estimate"] < interval["high"]
 
 

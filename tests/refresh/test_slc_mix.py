@@ -1,4 +1,4 @@
-"""A refresh with ``slc_mix``: it reaches further back than the others, and nobody else does."""
+"""A refresh with ``slc_mix``, which uses more windows than the other methods."""
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +14,7 @@ from tests.refresh.school import DEFAULT, NEWEST, change_week, configure
 
 @pytest.fixture
 def mixed(school: Installation) -> Installation:
-    """A list that has slc_mix, with users."""
+    """A list of methods with slc_mix, with user effects."""
     configure(
         school, methods=["platt_eb", "slc_mix"], effects=["item", "slope", "group", "user"],
         forget={"half_life": 2, "windows": 5}, link_windows=2,
@@ -23,7 +23,7 @@ def mixed(school: Installation) -> Installation:
 
 
 @pytest.mark.slow
-def test_it_learns_from_more_windows_than_slc_eb_and_a_repeated_refresh_is_the_same(
+def test_slc_mix_uses_more_windows_than_slc_eb_and_a_repeated_refresh_is_equal(
     mixed: Installation,
 ) -> None:
     plan = pipeline.refresh(mixed, "school", NEWEST, leave_out=("publish", "promote"))
@@ -40,28 +40,28 @@ def test_it_learns_from_more_windows_than_slc_eb_and_a_repeated_refresh_is_the_s
 
 
 @pytest.mark.slow
-def test_other_lists_reach_no_further(school: Installation) -> None:
+def test_other_lists_use_no_more_windows(school: Installation) -> None:
     configure(school, forget={"half_life": 2, "windows": 20})
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=("publish", "promote"))
     assert plan.older == ()
-    assert len(plan.windows) == 5  # three to learn from, two to be scored on
+    assert len(plan.windows) == 5  # three calibration windows, two test windows
 
 
 @pytest.mark.slow
-def test_the_default_list_needs_no_groups_and_says_nothing_about_them(
+def test_the_default_list_needs_no_groups_and_does_not_warn_about_them(
     school: Installation, recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(school, methods=DEFAULT)
     for window in (*NEWEST.before(6), NEWEST):
         change_week(school, window, lambda week: week.drop_columns("group_id"))
-    told: list[str] = []
-    plan = pipeline.refresh(school, "school", NEWEST, tell=told.append)
+    reported: list[str] = []
+    plan = pipeline.refresh(school, "school", NEWEST, tell=reported.append)
     found = read_backtest(plan)
     assert found.listed == ("base", "platt_eb", "slc_eb", "slc_mix")
     assert found.methods == ("base", "platt", "platt_eb", "slc_eb", "slc_mix")
     assert [each.left_out for each in found.entries] == [{}, {}]
     warned = [str(each.message) for each in recwarn]
-    said = [*told, *warned, caplog.text, *found.notes, plan.files.verdict.read_text()]
+    said = [*reported, *warned, caplog.text, *found.notes, plan.files.verdict.read_text()]
     assert "group" not in " ".join(said).lower()
     champion = Registry.open(school).champion("school")
     assert champion is not None

@@ -1,4 +1,4 @@
-"""The record of a refresh over New Year whose change of method is held: everybody knows its renewal."""
+"""A refresh over New Year whose change of method is held: all readers find its renewal."""
 
 from datetime import UTC, datetime
 
@@ -35,7 +35,7 @@ JANUARY = Window.parse("2026-01-05/2026-01-12")
 
 
 def other_items(week: pa.Table) -> pa.Table:
-    """A week in which no item is what it was: what was learned of items is worse than nothing."""
+    """A week in which all item effects change, so that learned offsets do harm."""
     items = np.array(sorted(set(week["item_id"].to_pylist())))
     names = dict(zip(items, np.random.default_rng(week.num_rows).permutation(items), strict=True))
     renamed = pa.array([names[item] for item in week["item_id"].to_pylist()], week["item_id"].type)
@@ -44,7 +44,7 @@ def other_items(week: pa.Table) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def held(tmp_path_factory: pytest.TempPathFactory) -> tuple[Installation, Plan]:
-    """``slc`` serves since December; in January its time is over, but the change of method is held."""
+    """``slc`` serves since December; in January a change of method is due but held."""
     installation = installation_in(tmp_path_factory.mktemp("home"))
     simulate(installation.home / "lake" / "school", weeks=7, users=300, items=60, seed=11, start="2025-11-24")
     configure(installation)
@@ -55,15 +55,15 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> tuple[Installation, Plan]:
     verdict = read_json(plan.files.verdict)
     assert verdict["decision"]["current"] == "slc"
     assert verdict["kind"] in ("change", "retire")
-    write_json(plan.files.verdict, verdict | {"verdict": "hold"}, sealed=True)  # as by a slice's limit
+    write_json(plan.files.verdict, verdict | {"verdict": "hold"}, sealed=True)  # as by the limit of a slice
     pipeline.publish(installation, plan)
     pipeline.promote(installation, plan)
     return installation, plan
 
 
 @pytest.mark.slow
-def test_while_a_change_is_held_the_method_that_serves_is_renewed(held: tuple[Installation, Plan]) -> None:
-    """With ``gate: auto``, too: a hold that lasts must not freeze the champion's parameters."""
+def test_the_serving_method_is_renewed_while_a_change_is_held(held: tuple[Installation, Plan]) -> None:
+    """Also with ``gate: auto``: a lasting hold must not freeze the champion's parameters."""
     installation, plan = held
     champion = Registry.open(installation).champion("school")
     renewed = version_of(plan.files, "renewal")
@@ -73,13 +73,15 @@ def test_while_a_change_is_held_the_method_that_serves_is_renewed(held: tuple[In
     assert Registry.open(installation).history("school")[-1].kind == "renewal"
 
 
-def test_the_held_window_that_renewed_the_champion_is_not_counted(held: tuple[Installation, Plan]) -> None:
+def test_a_held_window_that_renewed_the_champion_does_not_count_as_held(
+    held: tuple[Installation, Plan],
+) -> None:
     installation, _ = held
     decided = list(outcomes(installation.refreshes("school")))
     assert held_in_a_row(decided, Registry.open(installation).history("school")) == 0
 
 
-def test_the_page_finds_the_renewed_version_with_its_own_items(held: tuple[Installation, Plan]) -> None:
+def test_the_page_shows_the_renewed_version_with_its_items(held: tuple[Installation, Plan]) -> None:
     installation, plan = held
     champion = Registry.open(installation).champion("school")
     assert champion is not None
@@ -91,7 +93,7 @@ def test_the_page_finds_the_renewed_version_with_its_own_items(held: tuple[Insta
     assert items.items == read_json(plan.files.renewed_parameters / "params.json")["counts"]["items"]
 
 
-def test_the_metrics_are_those_of_january_and_know_the_champions_items(
+def test_the_metrics_are_of_january_with_the_champions_items(
     held: tuple[Installation, Plan],
 ) -> None:
     installation, plan = held
@@ -106,13 +108,13 @@ def test_the_metrics_are_those_of_january_and_know_the_champions_items(
     assert shown["champion", "nll"] == newest["champion"]["metrics"]["nll"]
 
 
-def test_a_report_is_found_by_the_run_of_a_renewal(held: tuple[Installation, Plan]) -> None:
+def test_a_report_can_be_found_by_the_run_of_a_renewal(held: tuple[Installation, Plan]) -> None:
     installation, plan = held
     for version in registered_by(plan.files):
         assert find_by_run(installation, version.run_id) == plan
 
 
-def test_the_newest_refresh_is_the_last_one_decided_whatever_files_say_of_their_time(
+def test_the_newest_refresh_is_the_last_decided_whatever_the_file_times(
     held: tuple[Installation, Plan],
 ) -> None:
     installation, plan = held
@@ -120,7 +122,7 @@ def test_the_newest_refresh_is_the_last_one_decided_whatever_files_say_of_their_
     again = pipeline.refresh(installation, "school", JANUARY, leave_out=("publish", "promote"))
     configure(installation)
     assert again.directory != plan.directory
-    plan.files.verdict.touch()  # a backup that was played back, a copy
+    plan.files.verdict.touch()  # a restored backup or a copy
     plan.files.outcome.touch()
     assert [read_outcome(each.files).order for each in (plan, again)] == [1, 2]
     assert newest_refresh(installation, "school", JANUARY) == again

@@ -1,4 +1,4 @@
-"""A rollback with ``--exclude-window``, through whole refreshes: no later fit learns from that window."""
+"""A rollback with ``--exclude-window`` through complete refreshes: no later fit uses that window."""
 
 import pytest
 from click.testing import CliRunner
@@ -19,7 +19,7 @@ def refreshed(installation: Installation, window: Window) -> Plan:
 
 
 @pytest.mark.slow
-def test_no_later_refresh_learns_from_a_window_that_a_person_left_out(school: Installation) -> None:
+def test_no_later_refresh_uses_an_excluded_window(school: Installation) -> None:
     registry = Registry.open(school)
     first, second = NEWEST.before(2)
     refreshed(school, first)

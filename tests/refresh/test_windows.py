@@ -1,4 +1,4 @@
-"""A window's verdict is a function of its content, its settings and a fixed history before it."""
+"""The verdict on a window depends only on its content, its settings and a fixed history."""
 
 import shutil
 from pathlib import Path
@@ -26,18 +26,18 @@ def planned(installation: Installation, window) -> Plan:  # type: ignore[no-unty
     return pipeline.read_plan(pipeline.validate(installation, "school", window))
 
 
-def test_a_stopped_week_does_not_come_back_as_the_yardstick(school: Installation) -> None:
+def test_a_stopped_week_is_never_a_baseline(school: Installation) -> None:
     configure(school, link_windows=1, offset_windows=1, evidence_windows=2)
     change_week(school, BAD, of_one_class)
 
-    plan = planned(school, NEWEST)  # needs three windows, of which the bad one is the oldest
+    plan = planned(school, NEWEST)  # needs three windows; the invalid one is the oldest
 
     assert [each["window"] for each in plan.excluded] == [str(BAD)]
     assert "one_class" in plan.excluded[0]["reason"]
     assert [str(each.window) for each in plan.windows] == [str(NEWEST.before(1)[0]), str(NEWEST)]
 
 
-def test_a_windows_verdict_is_the_same_in_every_refresh_and_on_a_fresh_machine(
+def test_the_verdict_on_a_window_is_equal_in_every_refresh_and_on_a_fresh_machine(
     school: Installation, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(school, link_windows=1, offset_windows=1, evidence_windows=2)
@@ -65,7 +65,7 @@ def verdict_on(installation: Installation, window) -> dict[str, object]:  # type
     return value
 
 
-def test_more_rows_learned_is_another_key(school: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_calibration_rows_change_the_key(school: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     from slc_ops.refresh import plan as plans
 
     first = planned(school, NEWEST)
