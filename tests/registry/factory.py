@@ -41,14 +41,14 @@ def parameter_set(
     window: Window = WEEKS[0],
     integer_ids: bool = False,
 ) -> Path:
-    """Fit a method for real and write its parameter set."""
+    """Fit a method and write its parameter set."""
     fitted: ParameterSet = fit(method, interactions(seed, integer_ids=integer_ids))
     fitted.with_provenance(deployment="demo", window=window).write(directory)
     return directory
 
 
 def publication(parameters: Path, **changes: Any) -> Publication:
-    """A publication of week 0 with the verdict promote, changed as the test needs."""
+    """A publication of week 0 with the verdict promote and the given changes."""
     values: dict[str, Any] = {
         "deployment": "demo",
         "window": WEEKS[0],
@@ -66,7 +66,7 @@ def publication(parameters: Path, **changes: Any) -> Publication:
 def installation_in(
     home: Path, tracking_uri: str | None = None, ledger_url: str | None = None
 ) -> Installation:
-    """Everything under one directory."""
+    """An installation under one directory."""
     return Installation(
         home=home,
         deployments_file=home / "deployments.yaml",
@@ -78,7 +78,7 @@ def installation_in(
 
 @contextmanager
 def no_file_above(size: int) -> Iterator[None]:
-    """The operating system refuses to let any file grow further: what a full disk does, without one."""
+    """Limit the size of files, which simulates a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -88,13 +88,13 @@ def no_file_above(size: int) -> Iterator[None]:
 
 
 def files_of(registry: Registry, version: Version) -> Path:
-    """Where a version's parameter set lies on this disk."""
+    """The directory of a version's parameter set on this disk."""
     source = registry.client.get_model_version(f"slc-{version.deployment}", str(version.number)).source
     return Path(source.removeprefix("file://")) / "artifacts" / "parameters"
 
 
 def read_aliases(client: Any, deployment: str) -> dict[str, int]:
-    """Alias → version number, as MLflow has it."""
+    """Alias → version number, from MLflow."""
     names = [model.name for model in client.search_registered_models()]
     name = registered_model(deployment)
     aliases = client.get_registered_model(name).aliases if name in names else {}

@@ -1,4 +1,4 @@
-"""The ledger as a chain: a row that was changed, removed or inserted is found, offline, and named."""
+"""The ledger as a hash chain: a changed, removed or inserted row is found offline and named."""
 
 import re
 import sqlite3
@@ -28,7 +28,7 @@ ROWS = 6
 
 
 def fill(address: str) -> Ledger:
-    """Rows 1 to 6: two versions and the moves to them, an erasure, a version that is cleaned away."""
+    """Rows 1 to 6: two versions and their promotions, an erasure, a version that is cleaned."""
     ledger = Ledger(address)
     for number in (1, 2):
         ledger.record(version(number, number), {"parameters": f"{number:064d}"})
@@ -44,7 +44,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def by_hand(ledger: Ledger, *statements: str) -> None:
-    """As somebody with the file does it, triggers and foreign keys out of the way."""
+    """Edit the database directly, without triggers and foreign keys."""
     with sqlite3.connect(str(ledger.database.url.database)) as connection:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {name}")
@@ -53,9 +53,7 @@ def by_hand(ledger: Ledger, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def test_every_row_has_its_place_in_an_unbroken_chain(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_the_rows_form_an_unbroken_chain(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if kind == "postgresql":
         fresh: Callable[[], str] = request.getfixturevalue("postgres")
         ledger = fill(fresh())
@@ -87,17 +85,17 @@ ATTACKS = {
 
 
 @pytest.mark.faults(
-    "a row of the ledger is changed, removed or inserted by hand, triggers out of the way",
-    "`verify --chain` names the first one, offline",
+    "a row of the ledger is changed, removed or inserted manually, without triggers",
+    "`verify --chain` names the first such row, offline",
 )
 @pytest.mark.parametrize("statement", ATTACKS)
-def test_the_first_row_that_was_touched_is_named(ledger: Ledger, statement: str) -> None:
+def test_the_first_altered_row_is_named(ledger: Ledger, statement: str) -> None:
     by_hand(ledger, statement)
     first, *_ = check_chain(ledger, "demo").problems
     assert re.search(ATTACKS[statement], first), first
 
 
-def test_a_chain_that_was_cut_lacks_the_head_that_was_noted(ledger: Ledger) -> None:
+def test_a_truncated_chain_lacks_the_recorded_head(ledger: Ledger) -> None:
     noted = check_chain(ledger, "demo").head
     by_hand(
         ledger, "DELETE FROM slc_chain WHERE position = 6", "DELETE FROM slc_publication WHERE version = 3"
@@ -117,7 +115,7 @@ def keys(tmp_path: Path) -> tuple[Path, Path]:
     return private, public
 
 
-def test_a_chain_written_anew_has_not_the_operator_s_signature(
+def test_a_rewritten_chain_lacks_the_operators_signature(
     ledger: Ledger, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SLC_OPS_LEDGER_KEY", str(keys[0]))
@@ -135,7 +133,7 @@ def test_a_chain_written_anew_has_not_the_operator_s_signature(
     assert "no row is signed" in check_chain(ledger, "demo", given).problems[0]
 
 
-def test_a_key_that_is_none_refuses_before_anything_is_written(
+def test_an_invalid_key_is_refused_before_anything_is_written(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "bad.pem").write_text("no key")
@@ -146,10 +144,10 @@ def test_a_key_that_is_none_refuses_before_anything_is_written(
     assert check_chain(ledger, "demo").rows == ROWS == len(ledger.versions("demo")) + 3
 
 
-def test_verify_finds_another_parameter_set_that_is_right_in_itself(
+def test_verify_detects_a_consistent_but_different_parameter_set(
     registry: Registry, parameters: Path, tmp_path: Path
 ) -> None:
-    """Digests and golden vectors of the new set are its own: only the ledger knows that it is another one."""
+    """Digests and golden vectors of the new set match it: only the ledger shows that it was replaced."""
     published = registry.publish(publication(parameters, window=WEEKS[0]))
     registry.promote("demo", published.number, actor="ann", reason="good")
     assert registry.verify("demo") == []

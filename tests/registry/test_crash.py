@@ -1,4 +1,4 @@
-"""Kill the publisher after each of its external calls in turn: the next attempt completes the same run."""
+"""Kill the publisher after each of its external calls: the next attempt completes the same run."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ NEVER = 10_000
 
 
 def crash(home: Path, parameters: Path, calls: int) -> list[str]:
-    """Run the publisher until its ``calls``-th call; answers the calls it made."""
+    """Run the publisher until its ``calls``-th call; return the calls it made."""
     result = subprocess.run(
         [sys.executable, "-m", "tests.registry.crashing", str(home), str(parameters), str(calls)],
         capture_output=True,
@@ -48,7 +48,7 @@ def forked(migrated: Path, parameters: Path, tmp_path_factory: pytest.TempPathFa
     "one run, one version, one promotion, one retirement",
 )
 @pytest.mark.services
-def test_after_a_kill_at_any_call_there_is_one_run_one_version_one_row(
+def test_after_a_kill_at_any_call_there_is_one_run_one_version_and_one_row(
     forked: list[str], migrated: Path, parameters: Path, tmp_path: Path, record_property: Callable[..., None]
 ) -> None:
     assert len(forked) > 20
@@ -63,7 +63,7 @@ def test_after_a_kill_at_any_call_there_is_one_run_one_version_one_row(
 
 
 @pytest.mark.services
-def test_a_real_process_killed_in_the_middle_is_completed_by_another(
+def test_another_process_completes_the_work_of_a_killed_one(
     forked: list[str], migrated: Path, parameters: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "mlflow").mkdir()
@@ -75,7 +75,7 @@ def test_a_real_process_killed_in_the_middle_is_completed_by_another(
 
 
 def _die_in_a_fork(home: Path, parameters: Path, calls: int) -> None:
-    """A fork is a process like any other, without the seconds of importing MLflow."""
+    """Run in a fork, which saves the import of MLflow."""
     child = os.fork()
     if child == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

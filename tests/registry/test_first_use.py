@@ -1,4 +1,4 @@
-"""The first use of a home by many processes, some of them killed, leaves databases that everybody can use."""
+"""First use of a home by many processes, some of them killed, leaves usable databases."""
 
 import os
 import random
@@ -40,15 +40,15 @@ def use(home: Path) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.faults(
-    "several processes use a new home first, some are killed",
-    "whole databases",
+    "several processes use a new home for the first time, some are killed",
+    "complete databases",
 )
 @pytest.mark.services
-def test_first_use_by_several_processes_some_of_them_killed_leaves_whole_databases(tmp_path: Path) -> None:
+def test_first_use_by_several_partly_killed_processes_leaves_complete_databases(tmp_path: Path) -> None:
     chance = random.Random(16)
     database = tmp_path / "mlflow" / "mlflow.db"
     begun = tmp_path / "mlflow" / ".mlflow.db.new"
-    for _ in range(4):  # killed while MLflow's tables are being made
+    for _ in range(4):  # killed while MLflow's tables are created
         process = use(tmp_path)
         deadline = time.monotonic() + 60
         while not begun.exists() and process.poll() is None and time.monotonic() < deadline:
@@ -69,10 +69,10 @@ def test_first_use_by_several_processes_some_of_them_killed_leaves_whole_databas
     assert [path.name for path in tmp_path.rglob("*.new*")] == []
 
 
-def test_a_ledger_whose_making_was_killed_is_made_by_the_next_process(tmp_path: Path) -> None:
+def test_after_a_kill_the_next_process_creates_the_ledger(tmp_path: Path) -> None:
     (tmp_path / ".ledger.db.new").write_bytes(b"SQLite format 3\x00 and no more")
     (tmp_path / ".ledger.db.new-journal").write_bytes(b"half")
-    (tmp_path / "ledger.db").touch()  # an opened and never used database
+    (tmp_path / "ledger.db").touch()  # an empty database file
     assert Registry.open(installation_in(tmp_path)).ledger.deployments() == []
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {".ledger.db.lock", "ledger.db"}

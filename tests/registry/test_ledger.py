@@ -1,4 +1,4 @@
-"""The ledger on SQLite and on PostgreSQL: append-only, compare-and-set, migrated by many at once."""
+"""The ledger on SQLite and PostgreSQL: append-only, compare-and-set, concurrent migrations."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +44,7 @@ def version(number: int, week: int = 0) -> Version:
     )
 
 
-def test_what_was_recorded_is_read_back(ledger: Ledger) -> None:
+def test_records_round_trip(ledger: Ledger) -> None:
     ledger.record(version(1))
     ledger.advance(
         ledger.head("demo"), version(1), kind="promotion", actor="ann", reason="good", evidence={"p": [1]}
@@ -58,7 +58,7 @@ def test_what_was_recorded_is_read_back(ledger: Ledger) -> None:
     assert move.at.tzinfo is not None
 
 
-def test_windows_have_the_days_of_their_deployment_s_zone(address: str) -> None:
+def test_windows_use_the_dates_of_the_deployments_zone(address: str) -> None:
     local = Window.parse("2026-03-29/2026-03-30", "Europe/Berlin")
     ledger = Ledger(address, zone_of={"demo": "Europe/Berlin"}.__getitem__)
     entered = replace(version(1), window=local)
@@ -85,14 +85,16 @@ def test_windows_have_the_days_of_their_deployment_s_zone(address: str) -> None:
         "DELETE FROM slc_publication",
     ],
 )
-def test_the_past_cannot_be_changed(ledger: Ledger, statement: str) -> None:
+def test_recorded_rows_cannot_be_changed(ledger: Ledger, statement: str) -> None:
     ledger.record(version(1))
     ledger.advance(ledger.head("demo"), version(1), kind="promotion", actor="ann", reason="good")
     with pytest.raises(RegistryError, match="append-only"), ledger.database.writing() as connection:
         connection.execute(text(statement))
 
 
-def test_of_two_promotions_against_the_same_state_one_wins_and_the_other_learns_who(ledger: Ledger) -> None:
+def test_of_two_promotions_against_the_same_state_one_wins_and_the_other_gets_a_conflict(
+    ledger: Ledger,
+) -> None:
     for number in (1, 2):
         ledger.record(version(number))
     seen = ledger.head("demo")
@@ -102,7 +104,7 @@ def test_of_two_promotions_against_the_same_state_one_wins_and_the_other_learns_
     assert [move.to_version for move in ledger.line("demo")] == [1]
 
 
-def test_of_many_promotions_at_once_exactly_one_wins(address: str) -> None:
+def test_of_many_concurrent_promotions_exactly_one_wins(address: str) -> None:
     ledger = Ledger(address)
     for number in range(1, 9):
         ledger.record(version(number))
@@ -133,7 +135,7 @@ def test_a_conflict_leaves_no_trace(ledger: Ledger) -> None:
     assert ledger.head("demo") == Head("demo", 0, None, 2)
 
 
-def test_many_processes_may_open_a_new_ledger_at_once(address: str) -> None:
+def test_many_processes_may_open_a_new_ledger_concurrently(address: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         assert [found.deployments() for found in pool.map(Ledger, [address] * 6)] == [[]] * 6
 
@@ -150,7 +152,7 @@ def test_a_ledger_of_a_newer_release_is_refused(address: str) -> None:
         Ledger(address)
 
 
-def test_a_key_has_one_living_version(ledger: Ledger) -> None:
+def test_a_key_has_one_active_version(ledger: Ledger) -> None:
     from dataclasses import replace
 
     ledger.record(version(1))
@@ -159,7 +161,7 @@ def test_a_key_has_one_living_version(ledger: Ledger) -> None:
     assert [found.number for found in ledger.versions("demo")] == [1]
 
 
-def test_a_number_that_means_another_version_is_refused(ledger: Ledger) -> None:
+def test_a_number_of_another_version_is_refused(ledger: Ledger) -> None:
     from dataclasses import replace
 
     ledger.record(version(1))
@@ -172,7 +174,7 @@ def test_an_unknown_version_is_named(ledger: Ledger) -> None:
         ledger.version("demo", 4)
 
 
-def test_a_lock_is_held_by_one_at_a_time(ledger: Ledger) -> None:
+def test_a_lock_has_one_holder_at_a_time(ledger: Ledger) -> None:
     other = Ledger(str(ledger.database.url.render_as_string(hide_password=False)))
     with ledger.database.lock("publish-demo"):
         with (
@@ -187,7 +189,7 @@ def test_a_lock_is_held_by_one_at_a_time(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "nonsense", "mysql://localhost/x", "sqlite://", "sqlite:///:memory:"])
-def test_an_address_that_cannot_be_a_ledger_is_refused(bad: str) -> None:
+def test_an_invalid_ledger_address_is_refused(bad: str) -> None:
     with pytest.raises(RegistryError, match="sqlite:///PATH"):
         Ledger(bad)
 

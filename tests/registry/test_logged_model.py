@@ -1,4 +1,4 @@
-"""The LoggedModel behind a version, a registry apart from the runs, and names of three levels."""
+"""The LoggedModel of a version, a registry separate from the runs, and three-level names."""
 
 import json
 from dataclasses import replace
@@ -20,7 +20,7 @@ WINDOWS = {
 ITEMS, LOGITS = ["item-3", "never seen"], [0.2, 2.0]
 
 
-def test_a_version_is_made_of_a_logged_model_with_its_data_sets_and_figures(
+def test_a_version_has_a_logged_model_with_data_sets_and_metrics(
     registry: Registry, parameters: Path
 ) -> None:
     version = registry.publish(publication(parameters, data=WINDOWS))
@@ -45,7 +45,7 @@ def test_a_version_is_made_of_a_logged_model_with_its_data_sets_and_figures(
     assert len(registry.client.search_logged_models([model.experiment_id])) == 1
 
 
-def test_versions_and_aliases_may_lie_in_a_registry_of_their_own(
+def test_versions_and_aliases_may_be_in_a_separate_registry(
     registry: Registry, parameters: Path, tmp_path: Path
 ) -> None:
     apart = f"sqlite:///{tmp_path}/registry.db"
@@ -65,7 +65,7 @@ def test_versions_and_aliases_may_lie_in_a_registry_of_their_own(
         np.testing.assert_allclose(corrector.correct(ITEMS, LOGITS), expected, atol=1e-12)
 
 
-def test_a_model_may_have_a_name_of_three_levels(
+def test_a_model_may_have_a_three_level_name(
     registry: Registry, parameters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_MODEL_SCHEMA", "main.slc")
@@ -86,7 +86,7 @@ def test_a_model_may_have_a_name_of_three_levels(
 
 
 @pytest.mark.parametrize("schema", ["main", "a.b.c", "main.slc/x", ".slc"])
-def test_a_schema_is_a_catalog_and_a_schema(
+def test_a_registry_schema_has_a_catalog_and_a_schema(
     registry: Registry, parameters: Path, monkeypatch: pytest.MonkeyPatch, schema: str
 ) -> None:
     monkeypatch.setenv("SLC_OPS_MODEL_SCHEMA", schema)

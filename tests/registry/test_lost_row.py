@@ -1,4 +1,4 @@
-"""A ledger that lost something never takes the champion away, and a command leads out."""
+"""Lost rows of the ledger never remove the champion, and a command repairs them."""
 
 import shutil
 import sqlite3
@@ -14,7 +14,7 @@ from tests.registry.factory import WEEKS, publication, read_aliases
 
 @pytest.fixture
 def promoted(registry: Registry, parameters: Path) -> list[Version]:
-    """Weeks 0 and 1 promoted, week 2 waiting."""
+    """Weeks 0 and 1 promoted, week 2 pending."""
     found = [registry.publish(publication(parameters, window=WEEKS[week])) for week in range(3)]
     for version in found[:2]:
         registry.promote("demo", version.number, actor="ann", reason="good")
@@ -22,7 +22,7 @@ def promoted(registry: Registry, parameters: Path) -> list[Version]:
 
 
 def damage(registry: Registry, statement: str) -> None:
-    """As a hand with sqlite3 does it, past foreign keys and triggers."""
+    """Edit the database with sqlite3, bypassing foreign keys and triggers."""
     with sqlite3.connect(registry.installation.home / "ledger.db") as connection:
         for trigger in ("slc_move_no_delete", "slc_publication_no_delete"):
             connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
@@ -31,9 +31,9 @@ def damage(registry: Registry, statement: str) -> None:
 
 @pytest.mark.faults(
     "the ledger's row of a deployment is lost",
-    "`verify --repair` rebuilds it from the line of promotions",
+    "`verify --repair` rebuilds it from the recorded promotions",
 )
-def test_verify_repair_rebuilds_a_lost_row_from_the_line_of_promotions(
+def test_verify_repair_rebuilds_a_lost_row_from_the_promotions(
     registry: Registry, promoted: list[Version]
 ) -> None:
     before = registry.ledger.row("demo")
@@ -48,14 +48,14 @@ def test_verify_repair_rebuilds_a_lost_row_from_the_line_of_promotions(
     assert registry.verify("demo") == []
 
 
-def test_with_a_lost_row_status_still_knows_the_champion(registry: Registry, promoted: list[Version]) -> None:
+def test_with_a_lost_row_status_still_shows_the_champion(registry: Registry, promoted: list[Version]) -> None:
     damage(registry, "DELETE FROM slc_deployment")
     answer = registry.status()["deployments"]["demo"]
     assert (answer["champion"]["version"], answer["challenger"]["version"]) == (2, 3)
 
 
 @pytest.mark.parametrize("move", ["publish", "promote", "rollback", "retire"])
-def test_every_write_mends_a_lost_row_instead_of_forgetting_the_champion(
+def test_every_write_repairs_a_lost_row_and_keeps_the_champion(
     registry: Registry, promoted: list[Version], parameters: Path, move: str
 ) -> None:
     damage(registry, "DELETE FROM slc_deployment")
@@ -75,7 +75,7 @@ def test_every_write_mends_a_lost_row_instead_of_forgetting_the_champion(
     assert registry.verify("demo") == []
 
 
-def test_a_row_behind_the_line_is_set_to_its_end(registry: Registry, promoted: list[Version]) -> None:
+def test_an_outdated_row_is_set_to_the_last_promotion(registry: Registry, promoted: list[Version]) -> None:
     damage(registry, "UPDATE slc_deployment SET revision = 1, champion = 1")
     assert registry.verify("demo")[0].repairable
     assert "repaired" in [finding.code for finding in registry.verify("demo", repair=True)]
@@ -91,7 +91,7 @@ def test_a_row_behind_the_line_is_set_to_its_end(registry: Registry, promoted: l
         "DELETE FROM slc_move",
     ],
 )
-def test_lost_moves_are_not_repaired_and_no_alias_is_touched(
+def test_lost_moves_are_not_repaired_and_no_alias_changes(
     registry: Registry, promoted: list[Version], statement: str
 ) -> None:
     damage(registry, statement)
@@ -102,7 +102,7 @@ def test_lost_moves_are_not_repaired_and_no_alias_is_touched(
     assert read_aliases(registry.client, "demo") == {"champion": 1, "challenger": 3}
 
 
-def test_publishing_into_a_ledger_that_contradicts_itself_is_refused_with_the_command_that_helps(
+def test_publishing_into_an_inconsistent_ledger_is_refused_with_the_repair_command(
     registry: Registry, promoted: list[Version], parameters: Path
 ) -> None:
     damage(registry, "DELETE FROM slc_move")
@@ -111,7 +111,7 @@ def test_publishing_into_a_ledger_that_contradicts_itself_is_refused_with_the_co
     assert read_aliases(registry.client, "demo")["champion"] == 2
 
 
-def test_a_new_ledger_does_not_delete_the_champion_that_the_lost_one_made(
+def test_a_new_ledger_does_not_delete_the_champion_of_the_lost_one(
     registry: Registry, promoted: list[Version], parameters: Path
 ) -> None:
     for path in registry.installation.home.glob("ledger.db*"):
@@ -125,9 +125,7 @@ def test_a_new_ledger_does_not_delete_the_champion_that_the_lost_one_made(
     assert read_aliases(fresh.client, "demo") == {"champion": published.number}
 
 
-def test_a_version_above_all_numbers_is_unknown_and_no_crash(
-    registry: Registry, promoted: list[Version]
-) -> None:
+def test_a_version_above_the_integer_range_is_unknown(registry: Registry, promoted: list[Version]) -> None:
     for number in (2**31, 2**63, 2**70, 0, -1):
         with pytest.raises(RegistryError, match="the ledger knows no version"):
             registry.ledger.version("demo", number)

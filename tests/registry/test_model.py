@@ -16,7 +16,7 @@ ITEMS, LOGITS, TIMES = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0], [10
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_gives_the_same_as_pyfunc(
+def test_every_method_gives_the_same_probabilities_as_pyfunc(
     tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quiet_mlflow()
@@ -32,7 +32,7 @@ def test_every_method_gives_the_same_as_pyfunc(
     assert np.abs(found - parameters.correct(ITEMS, LOGITS, TIMES)).max() <= 1e-12
 
 
-def test_requirements_are_named_and_the_example_fits_the_signature(tmp_path: Path) -> None:
+def test_requirements_are_listed_and_the_example_matches_the_signature(tmp_path: Path) -> None:
     from mlflow.models import Model
 
     source = parameter_set(tmp_path / "set", integer_ids=True)
@@ -50,7 +50,7 @@ def test_requirements_are_named_and_the_example_fits_the_signature(tmp_path: Pat
     assert model.load_input_example(str(tmp_path / "model"))["item_id"].dtype == np.int64
 
 
-def test_ids_of_the_wrong_type_are_refused_by_the_signature(tmp_path: Path) -> None:
+def test_the_signature_refuses_ids_of_the_wrong_type(tmp_path: Path) -> None:
     import mlflow
 
     source = parameter_set(tmp_path / "set", integer_ids=True)

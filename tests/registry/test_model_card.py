@@ -1,4 +1,4 @@
-"""What a version says of itself."""
+"""The model card of a version."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def test_the_card_names_purpose_users_evidence_limits_slices_data_and_code(
     assert "group:empty" not in text
 
 
-def test_the_card_names_the_decisions_before_everything_else(parameters: Path, tmp_path: Path) -> None:
+def test_the_card_starts_with_the_decisions(parameters: Path, tmp_path: Path) -> None:
     decision = {"method": "slc", "current": "slc", "statistics": {}}
     text = card(parameters, tmp_path, decision=decision)
     assert (
@@ -38,11 +38,11 @@ def test_the_card_names_the_decisions_before_everything_else(parameters: Path, t
     assert "Its parameters" not in card(parameters, tmp_path)  # a verdict without a decision
 
 
-def test_a_card_fits_into_mlflow(parameters: Path, tmp_path: Path) -> None:
+def test_a_card_fits_mlflows_length_limit(parameters: Path, tmp_path: Path) -> None:
     assert len(card(parameters, tmp_path, reasons=["x" * 400] * 40)) == LENGTH
 
 
-def test_a_published_version_carries_its_card(registry: Registry, parameters: Path, tmp_path: Path) -> None:
+def test_a_published_version_has_its_card(registry: Registry, parameters: Path, tmp_path: Path) -> None:
     gain = {"nll": {"estimate": -0.02, "low": -0.03, "high": -0.01}}
     write_json(tmp_path / "b.json", {"slice_differences": {"slc": {"density:sparse": gain}}})
     version = registry.publish(publication(parameters, artifacts={"backtest": tmp_path / "b.json"}))

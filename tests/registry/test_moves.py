@@ -1,4 +1,4 @@
-"""Promotion and rollback: the rules, the record, the aliases."""
+"""Promotion and rollback: rules, records, aliases."""
 
 import logging
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.registry.factory import WEEKS, files_of, publication, read_aliases
 
 @pytest.fixture
 def publish(registry: Registry, parameters: Path):  # type: ignore[no-untyped-def]
-    """Publish week ``week`` with a verdict; the code version keeps keys apart."""
+    """Publish week ``week`` with a verdict; the code version keeps keys distinct."""
 
     def publish(week: int, verdict: str = "promote", code: str = "1") -> Version:
         return registry.publish(
@@ -60,14 +60,14 @@ def test_an_older_window_never_replaces_a_newer_champion(registry: Registry, pub
     assert registry.champion("demo") == newer
 
 
-def test_the_same_window_fitted_again_may_follow(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_a_new_fit_of_the_same_window_may_be_promoted(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     first, again = publish(1), publish(1, code="2")
     promote(registry, first)
     promote(registry, again)
     assert registry.champion("demo") == again
 
 
-def test_a_rejected_version_needs_an_override_and_it_is_recorded(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_a_rejected_version_needs_a_recorded_override(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     version = publish(0, "reject")
     with pytest.raises(PromotionRefused, match="--override"):
         promote(registry, version)
@@ -75,7 +75,7 @@ def test_a_rejected_version_needs_an_override_and_it_is_recorded(registry: Regis
     assert registry.history("demo")[0].override == "the test window had an outage"
 
 
-def test_a_person_may_promote_what_is_held_but_a_schedule_may_not(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_only_a_person_may_promote_a_held_version(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     version = publish(0, "hold")
     with pytest.raises(PromotionRefused, match="only 'promote' is promoted"):
         promote(registry, version, automatic=True, against=NO_CHAMPION)
@@ -84,7 +84,8 @@ def test_a_person_may_promote_what_is_held_but_a_schedule_may_not(registry: Regi
 
 
 @pytest.mark.faults(
-    "a person rolls back, then the schedule runs again", "what was taken back stays away until a person asks"
+    "a person rolls back, then the schedule runs again",
+    "the rolled-back method does not return until a person asks for it",
 )
 def test_a_schedule_does_not_undo_a_rollback(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     first, second = publish(0), publish(1)
@@ -111,7 +112,7 @@ def test_a_decision_against_another_champion_is_refused(registry: Registry, publ
     promote(registry, third, against=second.number)
 
 
-def test_a_decision_against_no_champion_is_refused_when_there_is_one(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_a_decision_against_no_champion_is_refused_if_there_is_one(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     first, second = publish(0), publish(1)
     promote(registry, first, against=NO_CHAMPION)
     with pytest.raises(PromotionConflict, match="against no champion of demo, but ann promoted version 1"):
@@ -119,19 +120,19 @@ def test_a_decision_against_no_champion_is_refused_when_there_is_one(registry: R
     assert registry.champion("demo") == first
 
 
-def test_an_automatic_promotion_always_says_what_it_was_compared_with(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_an_automatic_promotion_must_name_the_compared_champion(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(PromotionRefused, match="must say which champion it was compared with"):
         promote(registry, publish(0), automatic=True)
     assert registry.champion("demo") is None
 
 
 @pytest.mark.parametrize(("actor", "reason"), [("", "why"), ("ann", ""), ("  ", "why")])
-def test_who_and_why_are_not_optional(registry: Registry, publish, actor: str, reason: str) -> None:  # type: ignore[no-untyped-def]
+def test_actor_and_reason_are_required(registry: Registry, publish, actor: str, reason: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(RegistryError, match="an actor and a reason"):
         registry.promote("demo", publish(0).number, actor=actor, reason=reason)
 
 
-def test_rollback_goes_to_the_champion_before_and_then_further_back(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_repeated_rollbacks_go_back_one_champion_at_a_time(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     first, second, third = publish(0), publish(1), publish(2)
     for version in (first, second, third):
         promote(registry, version)
@@ -143,7 +144,7 @@ def test_rollback_goes_to_the_champion_before_and_then_further_back(registry: Re
         registry.rollback("demo", actor="bob", reason="even further")
 
 
-def test_a_request_that_is_repeated_moves_only_once(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_a_repeated_request_moves_only_once(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     first, second, third = publish(0), publish(1), publish(2)
     for version in (first, second, third):
         promote(registry, version)
@@ -166,14 +167,14 @@ def test_rollback_can_name_any_former_champion(registry: Registry, publish) -> N
     assert registry.champion("demo") == second
 
 
-def test_rollback_to_a_version_that_never_reigned_is_refused(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_rollback_to_a_version_that_was_never_champion_is_refused(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     promote(registry, publish(0))
     waiting = publish(1)
     with pytest.raises(PromotionRefused, match=r"never was champion \(these were: 1\)"):
         registry.rollback("demo", waiting.number, actor="bob", reason="?")
 
 
-def test_a_version_whose_parameters_were_tampered_with_is_not_promoted(
+def test_a_version_with_altered_parameters_is_not_promoted(
     registry: Registry,
     publish,  # type: ignore[no-untyped-def]
 ) -> None:
@@ -186,7 +187,7 @@ def test_a_version_whose_parameters_were_tampered_with_is_not_promoted(
     assert read_aliases(registry.client, "demo")["champion"] == first.number
 
 
-def test_a_version_that_the_ledger_does_not_know_is_not_promoted(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_a_version_unknown_to_the_ledger_is_not_promoted(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     first = publish(0)
     run = registry.client.get_run(first.run_id)
     by_hand = registry.client.create_model_version("slc-demo", f"{run.info.artifact_uri}/model")
@@ -194,14 +195,14 @@ def test_a_version_that_the_ledger_does_not_know_is_not_promoted(registry: Regis
         registry.promote("demo", int(by_hand.version), actor="ann", reason="?")
 
 
-def test_editing_the_verdict_tag_in_mlflow_opens_nothing(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+def test_editing_the_verdict_tag_in_mlflow_has_no_effect(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     version = publish(0, "reject")
     registry.client.set_model_version_tag("slc-demo", str(version.number), "verdict", "promote")
     with pytest.raises(PromotionRefused):
         promote(registry, version)
 
 
-def test_a_move_after_a_crash_before_the_alias_repairs_it(
+def test_the_next_move_repairs_an_alias_missed_by_a_crash(
     registry: Registry,
     publish,  # type: ignore[no-untyped-def]
     caplog: pytest.LogCaptureFixture,

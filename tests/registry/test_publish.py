@@ -1,4 +1,4 @@
-"""Publish: one run, one version, all of the evidence, and nothing under an alias before it is verified."""
+"""Publish: one run, one version, all evidence, and no alias before verification."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from slc_ops.settings.deployments import Installation
 from tests.registry.factory import WEEKS, files_of, no_file_above, parameter_set, publication, read_aliases
 
 
-def test_the_same_publication_twice_is_one_run_and_one_version(registry: Registry, parameters: Path) -> None:
+def test_publishing_twice_gives_one_run_and_one_version(registry: Registry, parameters: Path) -> None:
     first = registry.publish(publication(parameters))
     second = Registry.open(registry.installation).publish(publication(parameters))
     assert first == second
@@ -35,7 +35,7 @@ def test_the_same_publication_twice_is_one_run_and_one_version(registry: Registr
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_another_key_is_another_version(
+def test_another_key_gives_another_version(
     registry: Registry, parameters: Path, change: dict[str, object]
 ) -> None:
     first = registry.publish(publication(parameters))
@@ -43,13 +43,13 @@ def test_another_key_is_another_version(
     assert (first.key, first.run_id) != (second.key, second.run_id)
 
 
-def test_another_method_is_another_version(registry: Registry, parameters: Path, tmp_path: Path) -> None:
+def test_another_method_gives_another_version(registry: Registry, parameters: Path, tmp_path: Path) -> None:
     platt = parameter_set(tmp_path / "platt", method="platt")
     assert registry.publish(publication(parameters)).number == 1
     assert registry.publish(publication(platt, method="platt")).number == 2
 
 
-def test_the_evidence_is_in_the_run(registry: Registry, parameters: Path, tmp_path: Path) -> None:
+def test_the_run_contains_the_evidence(registry: Registry, parameters: Path, tmp_path: Path) -> None:
     figures = tmp_path / "figures"
     figures.mkdir()
     (figures / "gain.png").write_bytes(b"\x89PNG")
@@ -68,7 +68,7 @@ def test_the_evidence_is_in_the_run(registry: Registry, parameters: Path, tmp_pa
     assert json.loads(verdict.read_text())["sentence"] == "better on every fold"
 
 
-def test_a_version_carries_the_tags_of_the_contract(registry: Registry, parameters: Path) -> None:
+def test_a_version_has_the_tags_of_the_contract(registry: Registry, parameters: Path) -> None:
     reasons = [{"code": "gain", "sentence": "AUC rose."}, {"code": "nll", "sentence": "NLL fell."}]
     sent = publication(parameters, verdict={"verdict": "promote", "sentence": "Better.", "reasons": reasons})
     found = registry.client.get_model_version("slc-demo", str(registry.publish(sent).number))
@@ -84,16 +84,14 @@ def test_a_version_carries_the_tags_of_the_contract(registry: Registry, paramete
     assert found.tags["idempotency_key"] == sent.key
 
 
-def test_a_new_version_is_the_challenger(registry: Registry, parameters: Path) -> None:
+def test_a_new_version_becomes_the_challenger(registry: Registry, parameters: Path) -> None:
     version = registry.publish(publication(parameters))
     challenger = registry.client.get_model_version_by_alias("slc-demo", "challenger")
     assert int(challenger.version) == version.number
     assert registry.champion("demo") is None
 
 
-def test_a_backfill_does_not_take_the_place_of_a_newer_challenger(
-    registry: Registry, parameters: Path
-) -> None:
+def test_a_backfill_does_not_replace_a_newer_challenger(registry: Registry, parameters: Path) -> None:
     newer = registry.publish(publication(parameters, window=WEEKS[3]))
     registry.publish(publication(parameters, window=WEEKS[1]))
     assert registry.challenger("demo") == newer
@@ -126,7 +124,7 @@ def test_a_version_loads_as_pyfunc_without_pickle(
     assert np.abs(by_probability["p_corrected"].to_numpy() - expected).max() <= 1e-12
 
 
-def test_no_pickle_is_in_the_artifacts(registry: Registry, parameters: Path, tmp_path: Path) -> None:
+def test_the_artifacts_contain_no_pickle(registry: Registry, parameters: Path, tmp_path: Path) -> None:
     version = registry.publish(publication(parameters))
     model = files_of(registry, version).parents[1]
     assert not [path for path in model.rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]
@@ -147,7 +145,7 @@ def test_a_signature_follows_the_type_of_the_ids(
     assert kinds == ["DataType.string", "DataType.long"]
 
 
-def test_altered_parameters_are_refused_and_no_version_is_made(
+def test_altered_parameters_are_refused_without_a_version(
     registry: Registry, parameters: Path, tmp_path: Path
 ) -> None:
     altered = tmp_path / "altered"
@@ -176,7 +174,7 @@ def test_a_missing_artifact_is_named(registry: Registry, parameters: Path, tmp_p
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a b", "a'b", 'a"b', "", "Demo", "a" * 64, "naïve", "-a"])
-def test_names_that_could_escape_are_refused(parameters: Path, name: str) -> None:
+def test_names_with_path_separators_are_refused(parameters: Path, name: str) -> None:
     with pytest.raises(RegistryError, match="is not a deployment name"):
         publication(parameters, deployment=name)
 
@@ -187,7 +185,7 @@ def test_a_publication_without_a_verdict_is_refused(parameters: Path, verdict: d
         publication(parameters, verdict=verdict)
 
 
-def test_a_figure_that_is_not_a_number_is_refused(parameters: Path) -> None:
+def test_a_metric_of_nan_is_refused(parameters: Path) -> None:
     with pytest.raises(RegistryError, match="NaN"):
         publication(parameters, metrics={"auc": float("nan")})
 
@@ -212,7 +210,7 @@ Registry.open(installation_in(pathlib.Path({str(installation.home)!r}))).client
     assert result.stdout.split() == ["true"]
 
 
-def test_a_disk_that_takes_no_more_is_a_typed_error_and_the_next_attempt_completes_the_run(
+def test_a_full_disk_gives_a_typed_error_and_the_next_attempt_completes_the_run(
     registry: Registry, parameters: Path
 ) -> None:
     registry.publish(publication(parameters))

@@ -1,4 +1,4 @@
-"""Retirement: no champion, in the ledger like every change, and the ways out of it."""
+"""Retirement: no champion, recorded in the ledger, and how to leave this state."""
 
 import shutil
 import sqlite3
@@ -21,7 +21,7 @@ __all__ = ["address", "ledger"]
 
 @pytest.fixture
 def promoted(registry: Registry, parameters: Path) -> list[Version]:
-    """Weeks 0 and 1 promoted, week 2 waiting."""
+    """Weeks 0 and 1 promoted, week 2 pending."""
     found = [registry.publish(publication(parameters, window=WEEKS[week])) for week in range(3)]
     for each in found[:2]:
         registry.promote("demo", each.number, actor="ann", reason="good")
@@ -37,7 +37,7 @@ def mark(registry: Registry) -> str | None:
     return tag
 
 
-def test_the_champion_goes_and_the_ledger_says_who_and_why(
+def test_retire_removes_the_champion_and_records_actor_and_reason(
     registry: Registry, promoted: list[Version]
 ) -> None:
     change = registry.retire("demo", actor="bob", reason="a new backbone", evidence={"backbone": "gru-8"})
@@ -50,13 +50,13 @@ def test_the_champion_goes_and_the_ledger_says_who_and_why(
     assert change.evidence["backbone"] == "gru-8"
     assert str(change).startswith("bob retired the champion at ")
     assert registry.verify("demo") == []
-    told = registry.status()["deployments"]["demo"]
-    assert (told["champion"], told["retired"]["from_version"], told["findings"]) == (None, 2, [])
+    reported = registry.status()["deployments"]["demo"]
+    assert (reported["champion"], reported["retired"]["from_version"], reported["findings"]) == (None, 2, [])
     glance = overview(registry.ledger, ["demo"], 3)["demo"]
     assert (glance.head.champion, glance.last) == (None, change)
 
 
-def test_after_as_many_windows_as_the_person_said_a_rule_may_bring_the_method_back(
+def test_the_method_may_return_by_rule_after_the_given_number_of_windows(
     registry: Registry, promoted: list[Version], parameters: Path
 ) -> None:
     retire(registry, windows=2)
@@ -74,18 +74,14 @@ def test_retiring_twice_changes_nothing(registry: Registry, promoted: list[Versi
     assert len(registry.history("demo")) == 3
 
 
-def test_where_there_never_was_a_champion_there_is_nothing_to_retire(
-    registry: Registry, parameters: Path
-) -> None:
+def test_without_any_champion_there_is_nothing_to_retire(registry: Registry, parameters: Path) -> None:
     registry.publish(publication(parameters))
     with pytest.raises(PromotionRefused, match="no champion to retire: none was ever promoted"):
         retire(registry)
     assert registry.history("demo") == []
 
 
-def test_another_champion_than_the_one_that_was_meant_stays(
-    registry: Registry, promoted: list[Version]
-) -> None:
+def test_a_champion_other_than_the_named_one_stays(registry: Registry, promoted: list[Version]) -> None:
     with pytest.raises(PromotionConflict, match="against champion 1 of demo, but ann promoted version 2"):
         retire(registry, against=1)
     with pytest.raises(PromotionRefused, match="must say which champion"):
@@ -94,7 +90,7 @@ def test_another_champion_than_the_one_that_was_meant_stays(
     assert registry.champion("demo") is None
 
 
-def test_a_promotion_in_the_meantime_is_a_conflict_and_a_retirement_in_the_meantime_is_not(
+def test_a_concurrent_promotion_is_a_conflict_and_a_concurrent_retirement_is_not(
     ledger: Ledger,
 ) -> None:
     for number in (1, 2):
@@ -109,7 +105,7 @@ def test_a_promotion_in_the_meantime_is_a_conflict_and_a_retirement_in_the_meant
     assert ledger.head("demo") == Head("demo", 3, None, None)
 
 
-def test_of_many_who_retire_at_once_one_row_remains_and_all_are_content(
+def test_concurrent_retirements_leave_one_row_and_all_succeed(
     registry: Registry, promoted: list[Version]
 ) -> None:
     with ThreadPoolExecutor(6) as pool:
@@ -118,7 +114,7 @@ def test_of_many_who_retire_at_once_one_row_remains_and_all_are_content(
     assert len(registry.history("demo")) == 3
 
 
-def test_only_a_retirement_leads_to_no_version(ledger: Ledger) -> None:
+def test_only_a_retirement_may_lead_to_no_version(ledger: Ledger) -> None:
     ledger.record(version(1))
     with pytest.raises(RegistryError, match="no champion that could be retired"):
         ledger.advance(ledger.head("demo"), None, kind="retirement", actor="ann", reason="?")
@@ -128,7 +124,7 @@ def test_only_a_retirement_leads_to_no_version(ledger: Ledger) -> None:
     assert ledger.head("demo").champion == 1
 
 
-def test_a_promotion_leads_out_of_it(registry: Registry, promoted: list[Version]) -> None:
+def test_a_promotion_ends_the_retirement(registry: Registry, promoted: list[Version]) -> None:
     retire(registry)
     with pytest.raises(PromotionRefused, match=r"taken back by bob .* until a person promotes it"):
         registry.promote("demo", 3, actor="refresh", reason="good", automatic=True, against=NO_CHAMPION)
@@ -138,7 +134,7 @@ def test_a_promotion_leads_out_of_it(registry: Registry, promoted: list[Version]
     assert registry.verify("demo") == []
 
 
-def test_a_schedule_promotes_neither_what_was_retired_nor_what_is_older(
+def test_a_schedule_promotes_neither_a_retired_nor_an_older_version(
     registry: Registry, promoted: list[Version], parameters: Path
 ) -> None:
     old = registry.publish(publication(parameters, window=WEEKS[0], code_version="2"))
@@ -150,7 +146,7 @@ def test_a_schedule_promotes_neither_what_was_retired_nor_what_is_older(
     assert registry.champion("demo") == old
 
 
-def test_a_rollback_brings_the_retired_champion_back(registry: Registry, promoted: list[Version]) -> None:
+def test_a_rollback_restores_the_retired_champion(registry: Registry, promoted: list[Version]) -> None:
     retire(registry)
     assert registry.rollback("demo", actor="ann", reason="it was needed").number == 2
     assert mark(registry) is None
@@ -158,14 +154,14 @@ def test_a_rollback_brings_the_retired_champion_back(registry: Registry, promote
     assert [change.kind for change in registry.history("demo")][2:] == ["retirement", "rollback", "rollback"]
 
 
-def test_a_request_that_is_repeated_retires_only_once(registry: Registry, promoted: list[Version]) -> None:
+def test_a_repeated_request_retires_only_once(registry: Registry, promoted: list[Version]) -> None:
     retire(registry, request="run 7")
     registry.promote("demo", 3, actor="ann", reason="good")
     retire(registry, request="run 7")
     assert registry.champion("demo") == promoted[2]
 
 
-def test_an_older_week_does_not_wait_as_challenger_after_a_retirement(
+def test_an_older_week_does_not_become_challenger_after_a_retirement(
     registry: Registry, promoted: list[Version], parameters: Path
 ) -> None:
     registry.promote("demo", 3, actor="ann", reason="good")
@@ -180,7 +176,7 @@ def test_an_older_week_does_not_wait_as_challenger_after_a_retirement(
 
 
 @pytest.mark.parametrize("hand", ["the alias is set again", "the mark is taken away"])
-def test_a_hand_in_mlflow_is_found_and_repaired(
+def test_a_manual_change_in_mlflow_is_found_and_repaired(
     registry: Registry, promoted: list[Version], hand: str
 ) -> None:
     retire(registry)
@@ -195,7 +191,7 @@ def test_a_hand_in_mlflow_is_found_and_repaired(
     assert (read_aliases(registry.client, "demo"), mark(registry)) == ({"challenger": 3}, "3")
 
 
-def test_an_alias_deleted_by_hand_before_the_retirement_still_leaves_its_mark(
+def test_a_manually_deleted_alias_does_not_prevent_the_retirement_tag(
     registry: Registry, promoted: list[Version]
 ) -> None:
     registry.client.delete_registered_model_alias("slc-demo", "champion")
@@ -203,7 +199,7 @@ def test_an_alias_deleted_by_hand_before_the_retirement_still_leaves_its_mark(
     assert mark(registry) == "3"
 
 
-def test_a_new_ledger_leaves_the_mark_of_the_lost_one_alone(
+def test_a_new_ledger_keeps_the_retirement_tag_of_the_lost_one(
     registry: Registry, promoted: list[Version], parameters: Path
 ) -> None:
     retire(registry)

@@ -47,7 +47,7 @@ def line(*steps: str) -> list[ChampionChange]:
         (["+1", "0", "+2", "+3"], 2),
     ],
 )
-def test_a_rollback_takes_off_the_top_of_the_stack(steps: list[str], target: int) -> None:
+def test_a_rollback_pops_the_stack_of_champions(steps: list[str], target: int) -> None:
     assert rollback_target("demo", line(*steps)) == target
 
 
@@ -62,6 +62,6 @@ def test_a_rollback_takes_off_the_top_of_the_stack(steps: list[str], target: int
         (["+1", "0", "+2"], "before version 2 demo had no champion .* use retire"),
     ],
 )
-def test_where_there_is_nothing_to_go_back_to_a_rollback_says_what_to_do(steps: list[str], why: str) -> None:
+def test_a_rollback_without_an_earlier_champion_names_a_remedy(steps: list[str], why: str) -> None:
     with pytest.raises(PromotionRefused, match=why):
         rollback_target("demo", line(*steps))

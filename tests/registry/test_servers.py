@@ -1,4 +1,4 @@
-"""The whole way over HTTP: a real tracking server on SQLite and on PostgreSQL, and MLflow's own serving."""
+"""The registry over HTTP: a real tracking server on SQLite and PostgreSQL, and MLflow's own serving."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -26,7 +26,7 @@ def remote(
     migrated: Path,
     postgres: Callable[[], str],
 ) -> Iterator[Registry]:
-    """A registry behind a tracking server; the ledger is in the same kind of database."""
+    """A registry behind a tracking server; the ledger uses the same kind of database."""
     import shutil
 
     home = tmp_path_factory.mktemp(f"remote-{request.param}")
@@ -72,11 +72,11 @@ def test_publish_promote_roll_back_and_serve_over_http(
     assert read_aliases(remote.client, "demo") == {"champion": first.number}
     assert remote.verify("demo") == []
     third = remote.publish(publication(other, window=WEEKS[2], keep_versions=1))
-    assert numbers(remote, "demo") == {first.number, second.number, third.number}  # champions stay
+    assert numbers(remote, "demo") == {first.number, second.number, third.number}  # champions are kept
 
 
 def numbers(remote: Registry, deployment: str) -> set[int]:
-    """The versions that MLflow has."""
+    """The version numbers in MLflow."""
     return {int(v.version) for v in remote.client.search_model_versions(f"name = 'slc-{deployment}'")}
 
 

@@ -1,4 +1,4 @@
-"""Since when a method serves, whatever became of its parameters."""
+"""Since when a method serves, across renewals of its parameters."""
 
 from datetime import UTC, datetime
 
@@ -35,12 +35,12 @@ def since(champion: int, *line: int | None) -> int:
     return next(v.number for v in VERSIONS if v.window.as_dict() == found["since"])
 
 
-def test_renewals_do_not_move_the_beginning_and_another_method_does() -> None:
+def test_the_start_changes_with_the_method_and_not_with_renewals() -> None:
     assert since(4, 1, 2, 3, 4) == 2
     assert since(1, 1) == 1
 
 
-def test_a_retirement_ends_a_methods_time() -> None:
+def test_a_retirement_ends_the_service_of_a_method() -> None:
     assert since(4, 1, 2, None, 4) == 4
 
 
@@ -48,5 +48,5 @@ def test_a_rollback_to_older_parameters_keeps_the_method() -> None:
     assert since(2, 1, 2, 3, 2) == 2
 
 
-def test_nobody_serves_without_a_champion() -> None:
+def test_without_a_champion_no_method_serves() -> None:
     assert what_serves(None, moves(1, None), VERSIONS) is None

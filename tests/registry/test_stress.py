@@ -1,4 +1,4 @@
-"""The stress test, in short; the long one is benchmarks/registry_stress.py."""
+"""A short stress test; the long one is benchmarks/registry_stress.py."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.services
     "processes publish and promote at random at the same time",
     "ledger and aliases agree",
 )
-def test_processes_that_publish_and_promote_at_random_leave_everything_in_order(tmp_path: Path) -> None:
+def test_random_concurrent_publications_and_promotions_leave_a_consistent_registry(tmp_path: Path) -> None:
     result = run(prepare(tmp_path, seconds=15, processes=4))
     assert problems(result) == []
     assert result["moves_in_ledger"] >= 1

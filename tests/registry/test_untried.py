@@ -1,4 +1,4 @@
-"""A kill between ledger and alias, an upload that breaks off, a clock that jumps, what MLflow shows."""
+"""A kill between ledger and alias, an interrupted upload, a jumping clock, and the description in MLflow."""
 
 import os
 import signal
@@ -15,9 +15,9 @@ from tests.registry.factory import WEEKS, installation_in, no_file_above, public
 
 @pytest.mark.faults(
     "`kill -9` exactly between ledger and alias",
-    "`verify` names it, `status` shows the right champion, `verify --repair` closes it",
+    "`verify` reports it, `status` shows the right champion, `verify --repair` repairs it",
 )
-def test_a_kill_exactly_between_ledger_and_alias_is_seen_and_repaired(
+def test_a_kill_between_ledger_and_alias_is_detected_and_repaired(
     registry: Registry, parameters: Path
 ) -> None:
     for week in (0, 1):
@@ -44,10 +44,10 @@ def test_a_kill_exactly_between_ledger_and_alias_is_seen_and_repaired(
 
 
 @pytest.mark.faults(
-    "MLflow fails in mid-upload",
-    "one line, nothing registered; the next try completes version 1",
+    "MLflow fails during an upload",
+    "one line, nothing registered; the next attempt completes version 1",
 )
-def test_an_upload_that_breaks_off_registers_nothing_and_the_next_try_completes_it(
+def test_an_interrupted_upload_registers_nothing_and_the_next_attempt_completes_it(
     registry: Registry, parameters: Path, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.html"
@@ -63,7 +63,7 @@ def test_an_upload_that_breaks_off_registers_nothing_and_the_next_try_completes_
 
 
 class JumpingClock(datetime):
-    """A clock that somebody set back by a year, then forward by two."""
+    """A clock that is set back by a year, then forward by two."""
 
     steps = iter((timedelta(), timedelta(days=-365), timedelta(days=730), timedelta(days=-1)))
 
@@ -74,9 +74,9 @@ class JumpingClock(datetime):
 
 @pytest.mark.faults(
     "the clock jumps between four promotions",
-    "order and champion stay",
+    "order and champion are unchanged",
 )
-def test_a_clock_that_jumps_changes_neither_the_order_nor_the_champion(
+def test_a_jumping_clock_changes_neither_the_order_nor_the_champion(
     registry: Registry, parameters: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for week in range(4):
@@ -94,7 +94,7 @@ def test_a_clock_that_jumps_changes_neither_the_order_nor_the_champion(
     assert registry.verify("demo") == []
 
 
-def test_the_version_s_description_in_mlflow_holds_verdict_figures_reasons_and_links(
+def test_the_description_in_mlflow_has_verdict_metrics_reasons_and_links(
     registry: Registry, parameters: Path, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.html"
@@ -124,14 +124,14 @@ def test_the_version_s_description_in_mlflow_holds_verdict_figures_reasons_and_l
         assert text in found.description
 
 
-def test_a_description_that_is_too_long_is_cut_and_published(registry: Registry, parameters: Path) -> None:
+def test_a_description_that_is_too_long_is_truncated(registry: Registry, parameters: Path) -> None:
     reasons = [{"sentence": "x" * 100}] * 100
     sent = publication(parameters, verdict={"verdict": "hold", "sentence": "no", "reasons": reasons})
     found = registry.client.get_model_version("slc-demo", str(registry.publish(sent).number))
     assert len(found.description) == 5000
 
 
-def test_an_mlflow_database_that_is_not_there_is_said_by_who_reads(tmp_path: Path) -> None:
+def test_readers_report_a_missing_mlflow_database(tmp_path: Path) -> None:
     reading = Registry.open(installation_in(tmp_path), create=False)
     with pytest.raises(RegistryError, match=r"there is no MLflow database .*mlflow\.db"):
         _ = reading.client

@@ -1,4 +1,4 @@
-"""Verify finds and repairs; retention cleans what nobody needs."""
+"""Verify finds and repairs; retention removes unused versions."""
 
 from pathlib import Path
 
@@ -21,12 +21,12 @@ def two_champions(registry: Registry, parameters: Path) -> list[Version]:
     return found
 
 
-def test_all_is_well(registry: Registry, two_champions: list[Version]) -> None:
+def test_a_consistent_registry_has_no_findings(registry: Registry, two_champions: list[Version]) -> None:
     assert registry.verify("demo") == []
     assert registry.status()["deployments"]["demo"]["findings"] == []
 
 
-def test_an_alias_moved_by_hand_is_shown_and_repaired(
+def test_a_manually_moved_alias_is_reported_and_repaired(
     registry: Registry, two_champions: list[Version]
 ) -> None:
     registry.client.set_registered_model_alias("slc-demo", "champion", "1")
@@ -40,20 +40,20 @@ def test_an_alias_moved_by_hand_is_shown_and_repaired(
     assert registry.verify("demo") == []
 
 
-def test_an_alias_that_the_ledger_does_not_know_is_removed(registry: Registry, parameters: Path) -> None:
+def test_an_alias_unknown_to_the_ledger_is_removed(registry: Registry, parameters: Path) -> None:
     registry.publish(publication(parameters))
     registry.client.set_registered_model_alias("slc-demo", "champion", "1")
     registry.verify("demo", repair=True)
     assert read_aliases(registry.client, "demo") == {"challenger": 1}
 
 
-def test_a_deleted_alias_comes_back(registry: Registry, two_champions: list[Version]) -> None:
+def test_a_deleted_alias_is_restored(registry: Registry, two_champions: list[Version]) -> None:
     registry.client.delete_registered_model_alias("slc-demo", "champion")
     registry.verify("demo", repair=True)
     assert read_aliases(registry.client, "demo") == {"champion": 2}
 
 
-def test_a_champion_that_cannot_be_served_is_found(registry: Registry, two_champions: list[Version]) -> None:
+def test_a_champion_with_broken_files_is_found(registry: Registry, two_champions: list[Version]) -> None:
     golden = files_of(registry, two_champions[1]) / "golden.json"
     golden.write_text(golden.read_text().replace("0.", "0.1", 1))
     (found,) = registry.verify("demo")
@@ -63,14 +63,14 @@ def test_a_champion_that_cannot_be_served_is_found(registry: Registry, two_champ
     assert registry.verify("demo") == []
 
 
-def test_a_version_made_by_hand_is_found(registry: Registry, two_champions: list[Version]) -> None:
+def test_a_manually_created_version_is_found(registry: Registry, two_champions: list[Version]) -> None:
     run = registry.client.get_run(two_champions[0].run_id)
     registry.client.create_model_version("slc-demo", f"{run.info.artifact_uri}/model")
     (found,) = registry.verify("demo")
     assert found.code == "stray_version"
 
 
-def test_status_answers_from_the_ledger_when_mlflow_does_not(
+def test_without_mlflow_status_reads_the_ledger(
     registry: Registry, two_champions: list[Version], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dataclasses import replace
@@ -83,11 +83,11 @@ def test_status_answers_from_the_ledger_when_mlflow_does_not(
 
 
 def numbers(registry: Registry) -> set[int]:
-    """The versions that MLflow has."""
+    """The version numbers in MLflow."""
     return {int(v.version) for v in registry.client.search_model_versions("name = 'slc-demo'")}
 
 
-def test_retention_cleans_what_never_reigned_beyond_the_limit(
+def test_retention_removes_versions_that_were_never_champion_beyond_the_limit(
     registry: Registry, parameters: Path, two_champions: list[Version]
 ) -> None:
     waiting = [
@@ -110,7 +110,9 @@ def test_retention_cleans_what_never_reigned_beyond_the_limit(
     assert registry.verify("demo") == []
 
 
-def test_a_retired_version_is_not_promoted_but_published_anew(registry: Registry, parameters: Path) -> None:
+def test_a_cleaned_version_cannot_be_promoted_but_published_again(
+    registry: Registry, parameters: Path
+) -> None:
     sent = publication(parameters, window=WEEKS[0])
     retired = registry.publish(sent)
     for week in (1, 2):
@@ -123,12 +125,12 @@ def test_a_retired_version_is_not_promoted_but_published_anew(registry: Registry
     registry.promote("demo", anew.number, actor="ann", reason="back again")
 
 
-def test_publishing_cleans_up(registry: Registry, parameters: Path) -> None:
+def test_publishing_applies_retention(registry: Registry, parameters: Path) -> None:
     for week in range(5):
         registry.publish(publication(parameters, window=WEEKS[week], keep_versions=2))
     assert numbers(registry) == {3, 4, 5}  # the challenger and two more
 
 
-def test_retention_keeps_something(registry: Registry) -> None:
+def test_retention_of_zero_versions_is_refused(registry: Registry) -> None:
     with pytest.raises(RegistryError, match="at least 1"):
         clean(registry.client, registry.ledger, "demo", keep=0)

@@ -1,4 +1,4 @@
-"""Tables of users: a person is erased from every version, and old versions keep nobody."""
+"""User tables: a user is erased from every version, and old versions keep no users."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_a_user_is_erased_from_every_version_and_the_receipt_says_what_each_is_n
     assert recorded_erasures(registry.ledger, "demo") == [receipt]
 
 
-def test_old_versions_keep_nobody_and_a_rollback_to_one_still_verifies(
+def test_old_versions_keep_no_users_and_a_rollback_to_one_still_verifies(
     home: tuple[Installation, Registry, list[Version]],
 ) -> None:
     installation, registry, versions = home
@@ -82,19 +82,19 @@ def test_old_versions_keep_nobody_and_a_rollback_to_one_still_verifies(
     assert drop_old_tables(installation, "demo", keep=[2, 3], at_work=[]) is None
 
 
-def test_clean_leaves_tables_to_the_champion_and_to_what_a_rollback_leads_to(
+def test_clean_keeps_user_tables_of_the_champion_and_the_rollback_target(
     home: tuple[Installation, Registry, list[Version]],
 ) -> None:
     installation, registry, versions = home
-    assert drop_user_tables(installation, "demo") == ["1"]  # version 3 serves, a rollback leads to 2
+    assert drop_user_tables(installation, "demo") == ["1"]  # version 3 serves, a rollback would restore 2
     assert [len(users_of(registry, each)) for each in versions] == [0, 3, 3]
     registry.rollback("demo", actor="ann", reason="test")
-    assert drop_user_tables(installation, "demo") == ["3"]  # version 2 serves, a rollback would lead to 1
+    assert drop_user_tables(installation, "demo") == ["3"]  # version 2 serves, a rollback would restore 1
     assert [len(users_of(registry, each)) for each in versions] == [0, 3, 0]
     assert registry.verify("demo") == []
 
 
-def test_a_set_without_that_user_is_not_touched(tmp_path: Path) -> None:
+def test_a_set_without_that_user_is_unchanged(tmp_path: Path) -> None:
     path = write_set(tmp_path / "set", 0)
     before = {each.name: (each.read_bytes(), each.stat().st_mtime_ns) for each in path.iterdir()}
     assert remove_users(path, lambda user: user == "user-3") == 0
