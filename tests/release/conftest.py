@@ -17,14 +17,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The ``bin`` of an environment with the core alone."""
+    """The ``bin`` directory of an environment with the core only."""
     python = make_environment(tmp_path_factory.mktemp("core") / "venv")
     install(python, wheel)
     return python.parent
 
 
 class PlainAirflow:
-    """An Airflow as somebody installed it, then with MLflow beside it, then with slc-ops."""
+    """A user's Airflow, then with MLflow, then with slc-ops."""
 
     def __init__(self, directory: Path, wheel: Path) -> None:
         self.python = make_environment(directory / "venv")

@@ -1,4 +1,4 @@
-"""Wheels of this checkout, and virtual environments made from them."""
+"""Wheels of this checkout, and virtual environments with them."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 UV = shutil.which("uv")
 PLAIN_AIRFLOW = Path(__file__).with_name("plain-airflow.txt")
-"""What Airflow alone installs: the versions that somebody's Airflow has (written by ``make lock``)."""
+"""The packages that Airflow alone installs: the versions of a plain Airflow (written by ``make lock``)."""
 
 
 def build(out: Path, source: Path = ROOT) -> None:
@@ -23,13 +23,13 @@ def build(out: Path, source: Path = ROOT) -> None:
 
 
 def clean_environment() -> dict[str, str]:
-    """The variables of this process without those that lead to other installations."""
+    """The variables of this process without those of other installations."""
     ours = ("AIRFLOW", "MLFLOW_", "SLC_OPS_", "PYTHON", "VIRTUAL_ENV")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def make_environment(directory: Path) -> Path:
-    """An empty virtual environment; answers its interpreter."""
+    """An empty virtual environment; returns its interpreter."""
     if UV:
         command = [UV, "venv", "--quiet", "--python", sys.executable, str(directory)]
     else:
@@ -72,7 +72,7 @@ def versions(python: Path) -> dict[str, str]:
 
 
 def optional(extra: str) -> set[str]:
-    """An extra of pyproject.toml with the extras of ours that it contains."""
+    """An extra of pyproject.toml with the extras it includes."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found = {extra}
     for line in project["optional-dependencies"][extra]:
@@ -82,7 +82,7 @@ def optional(extra: str) -> set[str]:
 
 
 def installed_megabytes(python: Path) -> float:
-    """What was installed, without bytecode and without the installer itself."""
+    """The installed size, without bytecode and the installer."""
     (packages,) = (python.parent.parent / "lib").glob("python*/site-packages")
     left_out = {"__pycache__", "pip", "setuptools"}
     files = [

@@ -1,4 +1,4 @@
-"""slc-ops in somebody's Airflow: a plain installation, the wheel, ``docs/airflow.md`` command by command."""
+"""slc-ops in an existing Airflow: a plain installation, the wheel, ``docs/airflow.md`` command by command."""
 
 import json
 import os
@@ -25,7 +25,7 @@ TWO_LINES = "from slc_ops.airflow import dags\nglobals().update(dags())\n"
 
 
 class Airflow:
-    """A home of the installation, and a shell in it."""
+    """A home of the installation, with a shell."""
 
     def __init__(self, home: Path, bin: Path) -> None:
         self.home = home
@@ -43,7 +43,7 @@ class Airflow:
         }
 
     def shell(self, text: str, **variables: str) -> str:
-        """What a shell answers to these lines; it fails where one of them does."""
+        """The output of a shell for these lines; fails if one of them fails."""
         done = subprocess.run(
             ["bash", "-ec", text], cwd=self.home, env=self.variables | variables,
             capture_output=True, text=True, check=False,
@@ -54,7 +54,7 @@ class Airflow:
 
 @pytest.fixture(scope="module")
 def adopted(plain_airflow: PlainAirflow, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
-    """What the page leaves behind."""
+    """The state after all commands of the page."""
     airflow = Airflow(tmp_path_factory.mktemp("adopting") / "home", plain_airflow.python.parent)
     where = airflow.shell("python -c 'import slc_ops; print(slc_ops.__file__)'")
     assert where.startswith(str(plain_airflow.python.parents[1]))
@@ -82,22 +82,22 @@ def moved(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str,
     return {name: (old, after.get(name)) for name, old in before.items() if after.get(name) != old}
 
 
-def test_installing_it_moves_no_version_of_an_airflow_that_has_mlflow(plain_airflow: PlainAirflow) -> None:
+def test_installing_it_changes_no_version_of_an_airflow_with_mlflow(plain_airflow: PlainAirflow) -> None:
     assert moved(plain_airflow.with_mlflow, plain_airflow.with_us) == {}
     assert "slc-ops" in plain_airflow.with_us
 
 
-def test_what_mlflow_itself_moves_is_said_on_the_page(plain_airflow: PlainAirflow) -> None:
+def test_the_page_lists_versions_that_mlflow_changes(plain_airflow: PlainAirflow) -> None:
     names = set(moved(plain_airflow.alone, plain_airflow.with_mlflow))
     (said,) = re.findall(r"MLflow, its client alone too, keeps\s(.*?)\sWhere", PAGE.read_text(), re.DOTALL)
     assert names <= set(re.findall(r"`([\w-]+)`", said))
 
 
 @pytest.mark.skipif(UV is None, reason="uv resolves without installing")
-def test_the_constraints_of_an_airflow_without_the_two_lines_of_the_page_move_nothing_else(
+def test_airflows_constraints_without_the_two_lines_on_the_page_are_satisfiable(
     tmp_path: Path,
 ) -> None:
-    """Whole, they conflict with MLflow; the page says which lines to take out."""
+    """The full constraints conflict with MLflow; the page says which lines to remove."""
     pins = PLAIN_AIRFLOW.read_text().splitlines()
     (taken_out,) = re.findall(r"grep -vE '\^\(([\w|-]+)\)=='", PAGE.read_text())
     lines = [f"{name}==" for name in taken_out.split("|")]
@@ -124,7 +124,7 @@ def test_the_constraints_of_an_airflow_without_the_two_lines_of_the_page_move_no
     }
 
 
-def test_every_command_of_the_page_answers_what_the_page_says(adopted: Airflow) -> None:
+def test_every_command_prints_the_output_on_the_page(adopted: Airflow) -> None:
     assert list((adopted.home / "slc").glob("refreshes/school/*/*/report/report.html"))
 
 
@@ -133,7 +133,7 @@ def test_the_page_slc_of_the_installed_package_answers_over_http_and_only_to_use
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    adopted.shell("airflow dags reserialize")  # what the DAG processor does
+    adopted.shell("airflow dags reserialize")  # as the DAG processor does
     with (adopted.home / "api-server.log").open("wb") as log:
         server = subprocess.Popen(
             ["airflow", "api-server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
@@ -174,8 +174,8 @@ def wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:
 
 
 @pytest.fixture
-def somebody(plain_airflow: PlainAirflow, tmp_path: Path) -> Airflow:
-    """A DAG of their own beside ours."""
+def beside_other_dag(plain_airflow: PlainAirflow, tmp_path: Path) -> Airflow:
+    """An unrelated DAG beside ours."""
     airflow = Airflow(tmp_path / "home", plain_airflow.python.parent)
     (airflow.home / "dags" / "mine.py").write_text(MINE)
     (airflow.home / "dags" / "slc.py").write_text(TWO_LINES)
@@ -197,18 +197,18 @@ def listed(airflow: Airflow, **variables: str) -> tuple[set[str], list[str]]:
     return set(dags), errors
 
 
-def test_a_deployments_file_that_is_not_there_is_one_line_and_other_dags_live(somebody: Airflow) -> None:
-    missing = somebody.home / "nowhere.yaml"
-    dags, (error,) = listed(somebody, SLC_OPS_DEPLOYMENTS=str(missing))
+def test_a_missing_deployments_file_gives_one_line_and_keeps_other_dags(beside_other_dag: Airflow) -> None:
+    missing = beside_other_dag.home / "nowhere.yaml"
+    dags, (error,) = listed(beside_other_dag, SLC_OPS_DEPLOYMENTS=str(missing))
     assert dags == {"mine"}
     assert error.startswith(f"slc_ops.base.errors.SettingsError: cannot read the deployments file {missing}")
 
 
-def test_an_airflow_that_is_too_old_is_one_line_and_other_dags_live(somebody: Airflow) -> None:
-    older = somebody.home / "older" / "apache_airflow_core-3.2.1.dist-info"
+def test_an_outdated_airflow_gives_one_line_and_keeps_other_dags(beside_other_dag: Airflow) -> None:
+    older = beside_other_dag.home / "older" / "apache_airflow_core-3.2.1.dist-info"
     older.mkdir(parents=True)
     (older / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-airflow-core\nVersion: 3.2.1\n")
-    dags, (error,) = listed(somebody, PYTHONPATH=str(older.parent))
+    dags, (error,) = listed(beside_other_dag, PYTHONPATH=str(older.parent))
     assert dags == {"mine"}
     assert error == (
         "slc_ops.base.errors.SettingsError: slc_ops needs Airflow 3.3 or newer, this is 3.2.1; "
@@ -216,26 +216,26 @@ def test_an_airflow_that_is_too_old_is_one_line_and_other_dags_live(somebody: Ai
     )
 
 
-def test_a_plugin_that_is_also_in_the_folder_is_loaded_once(somebody: Airflow) -> None:
-    (somebody.home / "plugins").mkdir()
-    (somebody.home / "plugins" / "copied.py").write_text(
+def test_a_plugin_that_is_also_in_the_folder_is_loaded_once(beside_other_dag: Airflow) -> None:
+    (beside_other_dag.home / "plugins").mkdir()
+    (beside_other_dag.home / "plugins" / "copied.py").write_text(
         "from slc_ops.airflow.plugins import SlcPage, SlcPool\n"
     )
-    plugins = somebody.shell("airflow plugins --output json 2>errors")
+    plugins = beside_other_dag.shell("airflow plugins --output json 2>errors")
     assert sorted(p["name"] for p in json.loads(plugins) if p["name"].startswith("slc")) == [
         "slc_page",
         "slc_pool",
     ]
 
 
-def test_without_an_extra_the_dag_file_says_which_in_one_line_and_other_dags_live(somebody: Airflow) -> None:
-    """Two libraries are hidden, as in an Airflow that has the core alone."""
-    hidden = somebody.home / "hidden"
+def test_a_missing_extra_is_named_in_one_line_and_other_dags_remain(beside_other_dag: Airflow) -> None:
+    """Two libraries are hidden, as in an Airflow with the core only."""
+    hidden = beside_other_dag.home / "hidden"
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text(
         "import sys\nsys.modules['great_expectations'] = sys.modules['mlflow'] = None\n"
     )
-    dags, (error,) = listed(somebody, PYTHONPATH=str(hidden))
+    dags, (error,) = listed(beside_other_dag, PYTHONPATH=str(hidden))
     assert dags == {"mine"}
     assert error == (
         "slc_ops.base.extras.MissingExtra: a DAG file of slc_ops needs more "

@@ -1,4 +1,4 @@
-"""``pip install slc-ops``: a fresh environment from the wheel fits, compares, applies and serves."""
+"""``pip install slc-ops``: a fresh environment from the wheel can fit, compare, apply and serve."""
 
 import json
 import subprocess
@@ -55,7 +55,7 @@ def compared(bin: Path, cwd: Path) -> dict[str, Any]:
     return answer
 
 
-def test_it_is_small_and_has_nothing_of_the_extras(core: Path) -> None:
+def test_the_core_is_small_and_has_no_package_of_the_extras(core: Path) -> None:
     script = "import importlib.util, sys; print([n for n in sys.argv[1:] if importlib.util.find_spec(n)])"
     done = subprocess.run(
         [str(core / "python"), "-c", script, *ABSENT], cwd=core, env=clean_environment(),
@@ -65,11 +65,11 @@ def test_it_is_small_and_has_nothing_of_the_extras(core: Path) -> None:
     assert installed_megabytes(core / "python") <= 330
 
 
-def test_it_compares_as_the_whole_installation_does(core: Path, files: Path) -> None:
+def test_it_compares_like_the_full_installation(core: Path, files: Path) -> None:
     assert compared(core, files) == compared(HERE, files)
 
 
-def test_its_comparison_says_what_to_install_for_intervals(core: Path, files: Path) -> None:
+def test_its_comparison_names_the_package_for_intervals(core: Path, files: Path) -> None:
     script = (
         "import pyarrow.parquet as pq, slc_ops\n"
         "found = slc_ops.compare(pq.read_table('calibration.parquet'), pq.read_table('test.parquet'))\n"
@@ -86,7 +86,7 @@ def test_its_comparison_says_what_to_install_for_intervals(core: Path, files: Pa
     assert said.endswith("run: pip install 'slc-ops[report]'")
 
 
-def test_it_fits_and_applies_as_the_whole_installation_does(core: Path, files: Path) -> None:
+def test_it_fits_and_applies_like_the_full_installation(core: Path, files: Path) -> None:
     for bin, name in ((core, "core"), (HERE, "whole")):
         for arguments in (
             ("fit", "--input", "calibration.parquet", "--method", "slc_eb", "--out", name),
@@ -132,7 +132,7 @@ def test_its_corrector_serves_the_same_probabilities(core: Path, files: Path) ->
         ("apply --params models:/slc-demo@champion --input test.parquet --output out.parquet", "mlflow"),
     ],
 )
-def test_a_command_that_needs_more_says_what_in_one_line(
+def test_a_command_that_needs_an_extra_names_it_in_one_line(
     core: Path, files: Path, arguments: str, extras: str
 ) -> None:
     before = sorted(files.iterdir())

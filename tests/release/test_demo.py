@@ -1,4 +1,4 @@
-"""``slc-ops demo`` from the wheel alone ends as ``make run`` does with Airflow."""
+"""``slc-ops demo`` from the wheel gives the result of ``make run`` with Airflow."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.services
 
 
 def result(command: list[str], cwd: Path, home: Path) -> tuple[str, str]:
-    """Table and verdict as they were printed, and the report without paths, digests and seconds of fits."""
+    """The printed table and verdict, and the report without paths, digests and durations."""
     done = subprocess.run(
         command, cwd=cwd, env=clean_environment() | {"COLUMNS": "100"},
         capture_output=True, text=True, check=False,
@@ -29,7 +29,7 @@ def result(command: list[str], cwd: Path, home: Path) -> tuple[str, str]:
     return said[0], re.sub(r"\b[0-9a-f]{12,}\b", "DIGEST", text)
 
 
-def test_the_demo_of_the_wheel_ends_with_the_table_the_verdict_and_the_report_of_make_run(
+def test_the_demo_of_the_wheel_gives_the_table_verdict_and_report_of_make_run(
     plain_airflow: PlainAirflow, tmp_path: Path
 ) -> None:
     empty = tmp_path / "empty"

@@ -1,4 +1,4 @@
-"""What ``make dist`` builds."""
+"""The files that ``make dist`` builds."""
 
 import hashlib
 import re
@@ -28,8 +28,8 @@ def digests(directory: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.iterdir()}
 
 
-def test_two_builds_are_the_same_bytes(dist: Path, tmp_path: Path) -> None:
-    """The second one from a copy in another place, with other times and other rights of its files."""
+def test_two_builds_give_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    """The second build uses a copy in another directory with other times and permissions."""
     copy = tmp_path / "copy"
     left_out = shutil.ignore_patterns(
         ".git", ".venv*", "var", "dist", "__pycache__", ".*_cache", ".hypothesis"
@@ -47,7 +47,7 @@ def test_two_builds_are_the_same_bytes(dist: Path, tmp_path: Path) -> None:
     assert digests(tmp_path / "again") == digests(dist)
 
 
-def test_the_metadata_is_accepted(dist: Path) -> None:
+def test_twine_accepts_the_metadata(dist: Path) -> None:
     files = [str(path) for path in dist.iterdir()]
     checked = subprocess.run(
         [sys.executable, "-m", "twine", "check", "--strict", *files],
@@ -57,7 +57,7 @@ def test_the_metadata_is_accepted(dist: Path) -> None:
     assert checked.stdout.count("PASSED") == 2
 
 
-def test_the_wheel_holds_what_is_read_at_run_time_and_nothing_else(dist: Path) -> None:
+def test_the_wheel_contains_exactly_the_files_read_at_run_time(dist: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     data = {

@@ -1,4 +1,4 @@
-"""A fresh environment for each extra of the wheel: what can be imported there, and what did not come."""
+"""A fresh environment for each extra: which modules can be imported, and which are absent."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ print(json.dumps([failed, here]))
 
 
 @pytest.mark.parametrize("extra", MAY_BRING)
-def test_an_extra_brings_what_its_modules_import_and_nothing_heavy_beside(
+def test_an_extra_installs_what_its_modules_import_and_nothing_heavy_else(
     extra: str, wheel: Path, tmp_path: Path
 ) -> None:
     python = make_environment(tmp_path / "venv")

@@ -1,4 +1,4 @@
-"""tritonclient, which nobody here wrote, against ``slc-ops serve``; in an environment of its own (0113)."""
+"""An independent client, tritonclient, against ``slc-ops serve``, in its own environment (0113)."""
 
 import json
 import subprocess

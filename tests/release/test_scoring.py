@@ -1,4 +1,4 @@
-"""A scoring host made from a version's own requirements answers with the same probabilities."""
+"""A scoring host with a version's own requirements gives the same probabilities."""
 
 import json
 import socket
@@ -34,7 +34,7 @@ def ask(url: str, body: dict[str, object] | None, server: "subprocess.Popen[byte
     raise AssertionError(f"{url} did not answer; the server ended with {server.poll()}")
 
 
-def test_a_fresh_environment_of_the_requirements_serves_the_same_probabilities(tmp_path: Path) -> None:
+def test_an_environment_with_the_versions_requirements_serves_the_same_probabilities(tmp_path: Path) -> None:
     build(tmp_path / "dist")
     source = parameter_set(tmp_path / "set")
     parameters = ParameterSet.read(source)
