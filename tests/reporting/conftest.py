@@ -1,4 +1,4 @@
-"""A whole page of evidence, from rows whose names are markup."""
+"""A complete page of evidence from rows whose names are markup."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

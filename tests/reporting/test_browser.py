@@ -1,4 +1,4 @@
-"""The page in a real browser: no error in the console, no request to the network."""
+"""The page in a real browser: no console error, no network request."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ FLAGS = [
 
 
 def browse(page: Path, tmp_path: Path, *more: str) -> tuple[str, list[str], str]:
-    """Open a page; return its DOM, the addresses it asked for, and what the browser logged."""
+    """Open a page; return its DOM, its requests, and the browser's log."""
     net = tmp_path / "net.json"
     done = subprocess.run(
         [
@@ -40,7 +40,7 @@ def browse(page: Path, tmp_path: Path, *more: str) -> tuple[str, list[str], str]
     )
     log = json.loads(net.read_text())
     types = {number: name for name, number in log["constants"]["logEventTypes"].items()}
-    # The browser's own errands have no origin; what a page asks for has.
+    # The browser's own requests have no origin; those of a page have one.
     asked = [
         event["params"]["url"]
         for event in log["events"]
@@ -61,7 +61,7 @@ def test_no_console_error_and_no_request(page, tmp_path):
     assert complaints(log) == []
 
 
-def test_the_detector_sees_a_page_that_does_both(tmp_path):
+def test_the_detector_finds_console_errors_and_requests(tmp_path):
     bad = tmp_path / "bad.html"
     bad.write_text("<img src='http://127.0.0.1:9/x.png'><script>console.error('broken')</script>")
     _, asked, log = browse(bad, tmp_path, "--dump-dom")
@@ -71,7 +71,7 @@ def test_the_detector_sees_a_page_that_does_both(tmp_path):
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_part_of_the_page_is_wider_than_the_screen(page, tmp_path, width):
-    # A script in a copy of the page asks the layout; the page itself has none.
+    # A script in a copy of the page reads the layout; the page itself has no script.
     probe = tmp_path / "probe.html"
     text = page.read_text().replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
     script = (
@@ -85,7 +85,7 @@ def test_no_part_of_the_page_is_wider_than_the_screen(page, tmp_path, width):
 
 @pytest.mark.parametrize("width", [400, 800, 1400])
 def test_the_tables_of_items_show_all_their_columns(page, tmp_path, width):
-    # In a frame, because a window of this browser cannot be as narrow as a phone.
+    # In a frame, because the browser's window cannot be as narrow as a phone.
     inner, outer = tmp_path / "inner.html", tmp_path / "outer.html"
     text = page.read_text().replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
     script = (
@@ -101,7 +101,7 @@ def test_the_tables_of_items_show_all_their_columns(page, tmp_path, width):
     assert "hidden 0 0 pixels" in dom
 
 
-def test_it_prints(page, tmp_path):
+def test_the_page_can_be_printed(page, tmp_path):
     target = tmp_path / "report.pdf"
     browse(page, tmp_path, f"--print-to-pdf={target}")
     assert target.read_bytes().startswith(b"%PDF")

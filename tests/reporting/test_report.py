@@ -1,4 +1,4 @@
-"""The page: verdict first, everything said, nothing executed, nothing fetched."""
+"""The report: verdict first, complete, no scripts, no requests."""
 
 import json
 import re
@@ -20,7 +20,7 @@ FIGURES = {"series", "rivals", "methods", "over_time", "reliability", "density",
 
 
 def visible(page):
-    """What a reader sees: no tags, no styles."""
+    """The text that a reader sees, without tags and styles."""
     text = re.sub(r"<style>.*?</style>|<svg.*?</svg>", " ", page.read_text(), flags=re.S)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
 
@@ -32,7 +32,7 @@ def test_the_verdict_comes_first(page):
     assert "slc stays: NLL" in text
 
 
-def test_both_decisions_stand_in_words_under_what_was_served(page):
+def test_both_decisions_are_explained_below_the_served_score(page):
     text = visible(page)
     served, method = text.index("Against Platt, window by window"), text.index("Which method serves")
     assert served < method < text.index("Its parameters") < text.index("Why")
@@ -40,13 +40,13 @@ def test_both_decisions_stand_in_words_under_what_was_served(page):
     assert "Diamonds: the served model on the window" in text
 
 
-def test_every_figure_is_on_the_page_and_beside_it(page):
+def test_every_figure_is_on_the_page_and_stored_as_a_file(page):
     text = page.read_text()
     assert text.count("<figure") == len(FIGURES) == text.count("<svg")
     assert {path.stem for path in (page.parent / "figures").iterdir()} == FIGURES
 
 
-def test_everything_a_reader_may_ask_for_is_there(page):
+def test_the_page_has_all_sections(page):
     text = visible(page)
     for part in (
         "Why", "All methods on the newest window", "The series, window by window", "By observations per item",
@@ -57,14 +57,14 @@ def test_everything_a_reader_may_ask_for_is_there(page):
         assert part in text, part
 
 
-def test_the_page_says_that_the_intervals_of_the_slices_hold_together(page, evidence):
+def test_the_page_states_that_slice_intervals_are_simultaneous(page, evidence):
     slices = evidence["backtest"]["slice_differences"]["slc"]
     assert len(slices) > 4
     expected = f"The intervals hold together: with 95% confidence all {len(slices)} slices at once"
     assert visible(page).count(expected) == 2  # beside items and beside groups
 
 
-def test_names_from_the_logs_are_text_and_never_markup(page):
+def test_names_from_the_logs_are_escaped(page):
     text = page.read_text()
     assert "<script" not in text
     assert "&lt;script&gt;alert" in text
@@ -72,7 +72,7 @@ def test_names_from_the_logs_are_text_and_never_markup(page):
     assert "one &amp; only $class$" in text
 
 
-def test_nothing_is_fetched_from_anywhere(page):
+def test_the_page_fetches_nothing(page):
     text = page.read_text()
     assert not re.findall(r"(?:src|href|url\()\s*=?\s*[\"']?(?!#|data:)(?:https?:)?//", text)
     references = re.findall(r"(?:src|href)=\"([^\"]*)\"", text)
@@ -87,7 +87,7 @@ def test_ids_inside_the_figures_do_not_collide(page):
     assert len(shared) == len(set(shared))
 
 
-def test_a_number_that_does_not_exist_is_a_dash_with_its_reason(page):
+def test_a_missing_number_is_a_dash_with_its_reason(page):
     text = visible(page)
     row = text[text.index("one &amp; only") :][:200]
     assert "–" in row
@@ -111,7 +111,7 @@ def test_the_same_evidence_gives_the_same_bytes(evidence, page, tmp_path):
         assert (tmp_path / "figures" / figure.name).read_bytes() == figure.read_bytes()
 
 
-def test_what_is_missing_is_said(evidence, tmp_path):
+def test_missing_parts_are_reported(evidence, tmp_path):
     text = visible(
         write_report(tmp_path / "report.html", verdict=evidence["verdict"], backtest=evidence["backtest"])
     )
@@ -120,7 +120,7 @@ def test_what_is_missing_is_said(evidence, tmp_path):
     assert "not recorded" in text
 
 
-def test_a_verdict_without_a_method_still_makes_a_page(evidence, tmp_path):
+def test_a_verdict_without_a_method_still_gives_a_page(evidence, tmp_path):
     result = Backtest.from_dict(evidence["backtest"])
     nothing = replace(result, entries=(), champion=Champion())
     verdict = decide(nothing, None, Decision(), renewal=None)
@@ -148,7 +148,7 @@ def test_a_failed_method_and_an_unreadable_champion_are_explained(evidence, tmp_
     assert (verdict.verdict, verdict.kind) == ("promote", "renewal")
 
 
-def test_a_million_items_make_no_larger_page(tmp_path, page):
+def test_a_million_items_do_not_enlarge_the_page(tmp_path, page):
     rng = np.random.default_rng(0)
     n = np.round(rng.pareto(1.1, 1_000_000) * 5 + 1)
     items = pa.table(
@@ -171,7 +171,7 @@ def fit_link():
 
 
 @pytest.mark.slow
-def test_a_warm_start_is_on_the_page_and_nothing_is_said_without_one(evidence, page, tmp_path):
+def test_a_warm_start_is_mentioned_only_if_there_was_one(evidence, page, tmp_path):
     mean = PriorMean("gru-7", 1.0, 0.0123)
     ParameterSet.read(evidence["parameters"]).with_provenance(prior_mean=mean).write(tmp_path / "warm")
     warm = write_report(tmp_path / "report.html", **evidence | {"parameters": tmp_path / "warm"})

@@ -1,4 +1,4 @@
-"""Figures in words."""
+"""Formatting of figures."""
 
 from types import SimpleNamespace
 
@@ -9,11 +9,11 @@ from slc_ops.reporting.style import ACCENT, BAD, MUTED, tone
 from slc_ops.reporting.tables import item_rows, worst_group
 
 
-def test_an_interval_reads_with_its_signs():
+def test_an_interval_is_shown_with_signs():
     assert Interval(-0.02, -0.03, 0.01).text() == "−0.0200 [−0.0300, +0.0100]"
 
 
-def test_without_an_interval_the_reason_stands_in_its_place():
+def test_without_an_interval_the_reason_is_shown():
     assert Interval(0.02, reason="six users").text() == "+0.0200 (six users)"
     assert Interval(None, reason="one class").text() == "one class"
     assert Interval(None).text() == "–"
@@ -29,18 +29,18 @@ def test_without_an_interval_the_reason_stands_in_its_place():
         (Interval(0.2), 1, MUTED),
     ],
 )
-def test_the_colour_of_a_difference_is_earned_by_the_whole_interval(found, better, colour):
+def test_a_difference_is_coloured_only_if_its_interval_excludes_0(found, better, colour):
     assert tone(found, better) == colour
 
 
-def test_items_show_what_was_said_and_what_happened():
+def test_items_show_predicted_and_observed_rates():
     row = {"item_id": "a", "n": 10, "observed": 0.5, "before": 0.25, "after": 0.45, "gain": 1.234}
     assert item_rows([row])[0] == {
         "name": "a", "n": 10, "observed": "50%", "before": "25%", "after": "45%", "gain": "+1.23",
     }  # fmt: skip
 
 
-def test_the_worst_group_stands_beside_platts_figure_of_the_same_group():
+def test_the_worst_group_is_shown_with_platts_figure_of_that_group():
     def group(name, n, nll):
         return {"kind": "group", "name": name, "label": name, "n": n, "nll": nll}
 
