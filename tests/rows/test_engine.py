@@ -1,4 +1,4 @@
-"""Engines are found by name, and a deployment hears of one that is not here."""
+"""Engines are found by name, and a missing one is reported."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def test_the_local_engine_needs_no_package() -> None:
     assert engine_of("local") is LOCAL
 
 
-def test_an_engine_that_is_not_part_of_the_installation_is_named() -> None:
+def test_a_missing_engine_is_named() -> None:
     with pytest.raises(
         SettingsError, match="engine: flink is not part of this installation; use engine: local"
     ):

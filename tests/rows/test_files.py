@@ -1,4 +1,4 @@
-"""Files as people have them: what can be read, and what is said about the rest."""
+"""Common file formats: which are read, and the messages for the others."""
 
 import gzip
 import json
@@ -81,7 +81,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("what", SAID)
-def test_the_message_names_the_file_the_own_column_a_value_and_the_remedy(what: str, tmp_path: Path) -> None:
+def test_the_message_names_file_column_value_and_remedy(what: str, tmp_path: Path) -> None:
     text, said = SAID[what]
     (tmp_path / "rows.csv").write_text(text)
     with pytest.raises(InputError, match=said) as caught:
@@ -98,7 +98,7 @@ def test_unsigned_ids_beyond_63_bits_are_named(tmp_path: Path) -> None:
         InteractionLog.read(tmp_path / "rows.parquet")
 
 
-def test_a_column_to_rename_that_is_missing_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
+def test_renaming_a_missing_column_lists_the_existing_ones(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(csv())
     with pytest.raises(InputError, match="no column problem to rename; it has pid, correct, score, when"):
         InteractionLog.read(tmp_path / "rows.csv", rename={**NAMES, "item_id": "problem"})

@@ -27,7 +27,7 @@ def rows(**changed) -> pa.Table:
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "feather"])
-def test_a_log_reads_alike_from_every_format(suffix, tmp_path):
+def test_every_format_gives_the_same_log(suffix, tmp_path):
     path = tmp_path / f"rows.{suffix}"
     write = {
         "parquet": pq.write_table,
@@ -58,7 +58,7 @@ def test_absent_columns_have_defaults():
     assert log.backbone_versions == ()
 
 
-def test_groups_and_backbone_versions_are_there_when_asked_for():
+def test_groups_and_backbone_versions_are_read_on_request():
     log = InteractionLog.from_table(
         rows(group_id=["g", "h", "g", None], backbone_version=["2", "1", "2", None])
     )
@@ -67,11 +67,11 @@ def test_groups_and_backbone_versions_are_there_when_asked_for():
 
 
 def test_timestamps_are_seconds_since_1970_in_utc():
-    moment = datetime(2026, 1, 5, 12, 0, 0, 250_000, tzinfo=UTC)
-    stamps = pa.array([moment] * 4, pa.timestamp("us", "UTC"))
-    assert InteractionLog.from_table(rows(event_time=stamps)).time[0] == moment.timestamp()
-    naive = pa.array([moment.replace(tzinfo=None)] * 4, pa.timestamp("ns"))
-    assert InteractionLog.from_table(rows(event_time=naive)).time[0] == moment.timestamp()
+    noon = datetime(2026, 1, 5, 12, 0, 0, 250_000, tzinfo=UTC)
+    stamps = pa.array([noon] * 4, pa.timestamp("us", "UTC"))
+    assert InteractionLog.from_table(rows(event_time=stamps)).time[0] == noon.timestamp()
+    naive = pa.array([noon.replace(tzinfo=None)] * 4, pa.timestamp("ns"))
+    assert InteractionLog.from_table(rows(event_time=naive)).time[0] == noon.timestamp()
 
 
 def test_several_files_are_one_log_in_the_given_order(tmp_path):
@@ -81,7 +81,7 @@ def test_several_files_are_one_log_in_the_given_order(tmp_path):
     assert log.items.take(log.item_codes).to_pylist() == ["x", "a", "x", "a", "y", "a", "y", "a"]
 
 
-def test_a_lake_is_its_partitions_and_not_what_lies_beside_them(tmp_path):
+def test_a_lake_contains_only_its_partitions(tmp_path):
     for week in ("2026-01-12", "2026-01-05"):
         (tmp_path / f"week={week}").mkdir()
         pq.write_table(rows(item_id=[week] * 4), tmp_path / f"week={week}" / "part-0.parquet")
@@ -100,7 +100,7 @@ def test_columns_can_be_renamed(tmp_path):
 @pytest.mark.parametrize("row_group_size", [7, 1000])
 @pytest.mark.parametrize("memory", [0, 1 << 30])
 @pytest.mark.parametrize("kind", ["text", "integers", "far integers"])
-def test_batches_and_memory_do_not_change_what_is_read(tmp_path, kind, memory, row_group_size):
+def test_batches_and_memory_do_not_change_the_log(tmp_path, kind, memory, row_group_size):
     rng = np.random.default_rng(0)
     number = rng.integers(0, 300, 1000)
     ids = {
@@ -118,7 +118,7 @@ def test_batches_and_memory_do_not_change_what_is_read(tmp_path, kind, memory, r
     assert part.label.tolist() == table["label"].to_pylist()[311:702]
 
 
-def test_integers_that_grow_far_apart_fall_back_to_hashing(tmp_path):
+def test_widely_spread_integers_fall_back_to_hashing(tmp_path):
     ids = [5, 6, 5, 10**15, 6, -(10**15)]
     table = pa.table({"item_id": ids, "label": [0, 1] * 3, "logit": [0.0] * 6})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=2)
@@ -126,7 +126,7 @@ def test_integers_that_grow_far_apart_fall_back_to_hashing(tmp_path):
     assert log.items.take(log.item_codes).to_pylist() == ids
 
 
-def test_the_digest_tells_contents_apart():
+def test_different_contents_have_different_digests():
     plain = InteractionLog.from_table(rows()).digest()
     for changed in (
         {"logit": [0.5, -1.0, 0.25, 2.0000001]},
@@ -152,7 +152,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("changed", "message"), BAD)
-def test_bad_rows_are_refused_with_column_count_and_first_row(changed, message):
+def test_invalid_rows_are_refused_with_column_count_and_first_row(changed, message):
     with pytest.raises(InputError, match=message):
         InteractionLog.from_table(rows(**changed))
 
@@ -164,18 +164,18 @@ def test_bad_rows_are_refused_with_column_count_and_first_row(changed, message):
         ({"probability": [0.1, float("nan"), 0.1, 0.2]}, r"'probability'.*NaN"),
     ],
 )
-def test_bad_probabilities_are_refused(changed, message):
+def test_invalid_probabilities_are_refused(changed, message):
     with pytest.raises(InputError, match=message):
         InteractionLog.from_table(rows(**changed).drop_columns(["logit"]))
 
 
-def test_bad_times_are_refused_when_times_are_used():
+def test_invalid_times_are_refused_if_times_are_used():
     log = InteractionLog.from_table(rows(event_time=[1.0, float("nan"), 2.0, None]))
     with pytest.raises(InputError, match=r"'event_time'.*null"):
         _ = log.time
 
 
-def test_bad_rows_are_counted_over_the_whole_file(tmp_path):
+def test_invalid_rows_are_counted_over_the_entire_file(tmp_path):
     logit = np.zeros(1000)
     logit[[400, 500, 900]] = np.nan
     table = pa.table({"item_id": ["a"] * 1000, "label": [0, 1] * 500, "logit": logit})
@@ -197,7 +197,7 @@ def test_an_empty_log_is_refused():
         InteractionLog.from_table(rows().slice(0, 0))
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path):
+def test_unreadable_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"nowhere.parquet does not exist"):
         InteractionLog.read(tmp_path / "nowhere.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 this is not a Parquet file")
@@ -225,8 +225,8 @@ def test_a_file_with_a_damaged_page_is_named(tmp_path):
         InteractionLog.read(path)
 
 
-def test_files_of_other_columns_read_as_if_all_had_the_same(tmp_path):
-    """A weight that is missing is 1, a probability becomes its logit, an integer and its text are one id."""
+def test_files_with_different_columns_are_read_as_one_log(tmp_path):
+    """A missing weight is 1, a probability becomes its logit, an integer and its text are the same id."""
     logits = np.array([0.5, -1.0, 0.25, 2.0])
     other = rows(item_id=["2", "4", "b", "2"], weight=[1.0, 2.0, 0.5, 0.0])
     old = rows(item_id=[1, 2, 3, 4], probability=1 / (1 + np.exp(-logits))).drop_columns(["logit"])
@@ -242,7 +242,7 @@ def test_files_of_other_columns_read_as_if_all_had_the_same(tmp_path):
         np.testing.assert_array_equal(getattr(found, column), getattr(expected, column))
 
 
-def test_renaming_what_is_not_there_is_refused():
+def test_renaming_a_missing_column_is_refused():
     from slc_ops.rows.reading import TableSource
 
     with pytest.raises(InputError, match="no column pid"):
@@ -259,13 +259,13 @@ def test_the_memory_setting_must_be_a_number(monkeypatch):
     assert InteractionLog.from_table(rows()).logit.tolist() == [0.5, -1.0, 0.25, 2.0]
 
 
-def test_a_table_of_what_a_fit_sees_reads_back_as_the_same_log():
+def test_the_table_of_a_log_round_trips():
     log = InteractionLog.from_table(rows(weight=[1.0, 2.0, 0.5, 0.0]))
     assert InteractionLog.from_table(log.as_table()).digest() == log.digest()
 
 
 @pytest.mark.parametrize("column", ["time", "user_codes"])
-def test_many_threads_that_ask_for_a_column_read_it_once(column):
+def test_concurrent_requests_for_a_column_read_it_once(column):
     class Slow(TableSource):
         asked = 0
 
@@ -285,7 +285,7 @@ def test_many_threads_that_ask_for_a_column_read_it_once(column):
 @pytest.mark.parametrize("column", ["item_id", "user_id"])
 @pytest.mark.parametrize("suffix", [".parquet", ".feather"])
 def test_ids_that_are_not_utf8_are_refused(tmp_path: Path, column: str, suffix: str) -> None:
-    """Arrow carries them, and the first who reads them fails."""
+    """Arrow accepts them, and the first consumer fails."""
     values = {"item_id": ["a", "b"], "user_id": ["u", "v"], "label": [0, 1], "logit": [0.1, 0.2]}
     bad = pa.array([b"x", b"\xff\xfe"]).view(pa.string())
     table = pa.table({name: bad if name == column else pa.array(each) for name, each in values.items()})
