@@ -1,4 +1,4 @@
-"""The fixtures of the registry's tests serve here too."""
+"""The fixtures of the registry tests are reused here."""
 
 from tests.registry.conftest import installation, migrated, parameters, postgres, registry
 

@@ -1,4 +1,4 @@
-"""Sets of the conformance suite as exports, and rows with the probabilities that they must give."""
+"""Sets of the conformance suite as exports, and rows with their expected probabilities."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def exported(name: str, directory: Path, dialect: str, **names: Any) -> Path:
 
 
 def rows_of(name: str) -> tuple[pa.Table, list[float | None]]:
-    """The suite's rows and the golden vectors of a set as a table, and what each must give."""
+    """The rows of the suite and the golden vectors of a set as a table, with the expected results."""
     golden = json.loads((SUITE / "good" / name / "golden.json").read_text(encoding="utf-8"))["vectors"]
     rows = [*GOOD[name], *golden]
     columns: dict[str, Any] = {"n": pa.array(range(len(rows)))}
@@ -46,7 +46,7 @@ def rows_of(name: str) -> tuple[pa.Table, list[float | None]]:
 
 
 def agree(found: list[Any], expected: list[float | None]) -> None:
-    """To 1e-9; NULL where a reader refuses the row."""
+    """Equal to 1e-9; NULL if a reader refuses the row."""
     assert len(found) == len(expected)
     for number, (one, two) in enumerate(zip(found, expected, strict=True)):
         alike = one is two if None in (one, two) else abs(one - two) <= 1e-9

@@ -1,4 +1,4 @@
-"""A registry that misbehaves on demand: real HTTP on loopback, with the answers of MLflow's REST API."""
+"""A registry with faults on demand: real HTTP on loopback, with the answers of MLflow's REST API."""
 
 import json
 import threading
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _endless(self, fault: str) -> None:
-        """An answer without an end: byte by byte, or as fast as it is read."""
+        """An endless answer: byte by byte, or as fast as it is read."""
         try:
             if fault == "drip head":
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")

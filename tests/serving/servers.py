@@ -1,4 +1,4 @@
-"""Real servers on loopback, started as processes and stopped by their process group."""
+"""Real servers on loopback, started as processes and stopped by process group."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ import pytest
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """A port that was free when checked."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -24,7 +24,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: list[str], ready: str, log: Path, env: Mapping[str, str] | None = None) -> Iterator[int]:
-    """Run a command until the block ends; begins when ``ready`` answers, yields the process id."""
+    """Run a command during a block; start once ``ready`` succeeds and yield the process id."""
     with log.open("wb") as output:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # MLflow calls uvicorn by its name
         process = subprocess.Popen(
@@ -42,7 +42,7 @@ def running(command: list[str], ready: str, log: Path, env: Mapping[str, str] | 
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End the process and its children."""
+    """Stop the process and its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -70,7 +70,7 @@ def _wait(process: subprocess.Popen[bytes], address: str, log: Path, seconds: fl
 
 @contextmanager
 def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An S3-compatible server; the environment points to it as it would for MLflow; yields a client."""
+    """An S3-compatible server; sets the environment as for MLflow and yields a client."""
     import boto3
     from moto.server import ThreadedMotoServer
 
@@ -95,7 +95,7 @@ def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def mlflow_server(
     home: Path, backend: str, port: int | None = None, artifacts: str | None = None, *, proxy: bool = True
 ) -> Iterator[str]:
-    """A tracking server that keeps its artifacts to itself, or (``proxy`` False) leaves them to clients."""
+    """A tracking server that proxies artifacts, or (``proxy`` False) leaves them to clients."""
     port = port or free_port()
     home.mkdir(parents=True, exist_ok=True)
     command = [

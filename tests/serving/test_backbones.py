@@ -1,4 +1,4 @@
-"""What a corrector knows of what it serves: the backbone it was fitted for, and items it has never met."""
+"""A corrector with rows of another backbone and with unseen items."""
 
 import logging
 import subprocess
@@ -67,13 +67,13 @@ def test_a_set_without_a_backbone_corrects_rows_of_any_backbone(parameters: Path
     assert corrector.health()["backbone_mismatch"]["rows"] == 0
 
 
-def test_a_backbone_that_is_no_text_is_refused(parameters: Path, tmp_path: Path) -> None:
+def test_a_backbone_that_is_not_text_is_refused(parameters: Path, tmp_path: Path) -> None:
     corrector = Corrector.from_directory(fitted(parameters, tmp_path / "set"))
     with pytest.raises(InputError, match="expected a text"):
         corrector.correct(ITEMS, LOGITS, backbone_version=["gru-7", "gru-8"])  # type: ignore[call-overload]
 
 
-def test_a_frame_may_mix_backbones_row_by_row(parameters: Path, tmp_path: Path) -> None:
+def test_a_frame_may_mix_backbones(parameters: Path, tmp_path: Path) -> None:
     corrector = Corrector.from_directory(fitted(parameters, tmp_path / "set"))
     frame = pd.DataFrame({"item_id": ITEMS * 2, "logit": LOGITS * 2}, index=[7, 5, 3, 1])
     frame["backbone_version"] = ["gru-8", "gru-7", None, "gru-8"]
@@ -83,7 +83,7 @@ def test_a_frame_may_mix_backbones_row_by_row(parameters: Path, tmp_path: Path) 
     assert found["p_corrected"].tolist() == pytest.approx([FROZEN[0], own[1], own[0], FROZEN[1]], abs=1e-15)
 
 
-def test_only_a_set_with_a_rule_has_other_bytes(parameters: Path, tmp_path: Path) -> None:
+def test_the_rule_is_stored_only_if_set(parameters: Path, tmp_path: Path) -> None:
     for name, rule in (("plain", None), ("again", None), ("ruled", "serve")):
         fitted(parameters, tmp_path / name, rule)
     plain, again, ruled = (
@@ -114,7 +114,7 @@ def test_unknown_items_are_counted_and_named(parameters: Path, kind: str) -> Non
     assert found["warnings"] == [], "five rows say nothing yet"
 
 
-def test_a_call_of_only_unknown_items_is_a_warning_with_examples(
+def test_a_call_with_only_unknown_items_logs_a_warning_with_examples(
     parameters: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     corrector = Corrector.from_directory(parameters)
@@ -126,7 +126,7 @@ def test_a_call_of_only_unknown_items_is_a_warning_with_examples(
     assert "40 of 40 rows" in corrector.health()["warnings"][0]
 
 
-def test_single_rows_warn_when_most_of_them_are_unknown(
+def test_single_rows_log_a_warning_if_most_are_unknown(
     parameters: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     corrector = Corrector.from_directory(parameters)
@@ -149,7 +149,7 @@ def test_a_method_without_items_counts_no_unknown_items(parameters: Path, tmp_pa
     assert corrector.health()["unknown"] == {}
 
 
-def test_the_counts_are_metrics_that_prometheus_reads(parameters: Path, tmp_path: Path) -> None:
+def test_the_counts_are_prometheus_metrics(parameters: Path, tmp_path: Path) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     corrector = Corrector.from_directory(fitted(parameters, tmp_path / "set", backbone='gru "7"\\'))
@@ -167,7 +167,7 @@ def test_the_counts_are_metrics_that_prometheus_reads(parameters: Path, tmp_path
     assert samples["slc_serving_info"].labels["backbone_version"] == 'gru "7"\\'
 
 
-def test_a_database_address_without_mlflow_says_what_to_install(tmp_path: Path) -> None:
+def test_a_database_address_without_mlflow_names_the_package(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['mlflow'] = None\n"
         "from slc_ops.serving import Corrector\n"

@@ -1,4 +1,4 @@
-"""Canaries: who gets the challenger's answers, and when nobody does."""
+"""Canaries: which users get the challenger's answers, and when none do."""
 
 from pathlib import Path
 
@@ -38,7 +38,9 @@ def follow(registry: Registry, home: Path, canary: float = 0.25, by: str = "user
     return Corrector.from_registry(uri, "demo", cache=cache, interval=None, canary=canary, by=by)
 
 
-def test_each_arm_gets_its_own_versions_answers(corrector: Corrector, parameters: Path, other: Path) -> None:
+def test_each_arm_gets_the_answers_of_its_version(
+    corrector: Corrector, parameters: Path, other: Path
+) -> None:
     answer = corrector.answer(ITEMS, LOGITS, users=USERS)
     assert answer.versions is not None
     assert (answer.version, answer.method) == (None, None)
@@ -72,7 +74,7 @@ def test_a_larger_share_keeps_the_chosen_users(
 
 
 def test_the_choice_of_canaries_is_stable() -> None:
-    """A release that spread users anew would mix both arms of a running comparison."""
+    """A release that reassigned users would mix both arms of a running comparison."""
     found = shares_of(pa.array(["user-0", "user-1", "用户", ""]), "canary of demo")
     assert found.tolist() == SHARES
 
@@ -131,7 +133,7 @@ def test_an_outage_leaves_both_arms_as_they_are(
         "stale",
         2,
     )
-    again = follow(registry, tmp_path)  # a start without a registry: the champion that served last, alone
+    again = follow(registry, tmp_path)  # a start without a registry: only the last champion
     assert again.answer(ITEMS, LOGITS, users=USERS).version == 1
 
 
@@ -150,7 +152,7 @@ def test_health_metrics_and_answers_name_both_versions(corrector: Corrector) -> 
     assert rows['slc_serving_rows_total{deployment="demo"}'] == found["versions"].count(1)
     tensors = [{"name": "item_id", "datatype": "BYTES", "shape": [400], "data": ITEMS}]
     tensors += [{"name": "logit", "datatype": "FP64", "shape": [400], "data": LOGITS}]
-    for version in ("1", "2"):  # whoever asks for one of the versions that serve gets it
+    for version in ("1", "2"):  # either serving version can be requested
         path = f"/v2/models/demo/versions/{version}/infer"
         assert client.post(path, json={"inputs": tensors}).json()["model_version"] == version
     assert client.post("/v2/models/demo/versions/3/infer", json={"inputs": tensors}).status_code == 404

@@ -1,4 +1,4 @@
-"""The corrector from a directory: the same answers as the parameter set, and nothing that fails its check."""
+"""The corrector from a directory gives the same answers as the parameter set and refuses damaged sets."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ LOGITS = [0.3, -2.0, 8.0, -700.0, 0.0]
 
 
 @pytest.mark.parametrize("method", ["base", "platt", "isotonic", "histogram", "rescal", "slc", "slc_iso"])
-def test_one_row_many_rows_and_the_parameter_set_agree(tmp_path: Path, method: str) -> None:
+def test_single_rows_batches_and_the_parameter_set_agree(tmp_path: Path, method: str) -> None:
     parameter_set(tmp_path / "set", method=method)
     corrector = Corrector.from_directory(tmp_path / "set")
     expected = ParameterSet.read(tmp_path / "set").correct(ITEMS, LOGITS)
@@ -31,7 +31,7 @@ def test_one_row_many_rows_and_the_parameter_set_agree(tmp_path: Path, method: s
     assert np.abs(np.array(one_by_one) - expected).max() <= 1e-15
 
 
-def test_an_integer_and_its_text_are_one_id(tmp_path: Path) -> None:
+def test_an_integer_and_its_text_are_the_same_id(tmp_path: Path) -> None:
     parameter_set(tmp_path / "set", integer_ids=True)
     corrector = Corrector.from_directory(tmp_path / "set")
     many = corrector.correct([3, 999], [0.1, 0.1])
@@ -45,7 +45,7 @@ def test_an_integer_and_its_text_are_one_id(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_a_logit_that_is_no_number_is_refused(parameters: Path, bad: float) -> None:
+def test_a_logit_that_is_not_a_number_is_refused(parameters: Path, bad: float) -> None:
     corrector = Corrector.from_directory(parameters)
     with pytest.raises(InputError, match="NaN or infinite"):
         corrector.correct("item-1", bad)
@@ -123,8 +123,8 @@ def test_importing_serving_imports_nothing_heavy() -> None:
     assert not {name for name in HEAVY if f"'{name}'" in result.stdout}
 
 
-def test_a_host_that_has_only_numpy_and_pyarrow_can_serve(parameters: Path) -> None:
-    """Everything else is made to be missing; pyarrow alone would import pandas where it finds it."""
+def test_a_host_with_only_numpy_and_pyarrow_can_serve(parameters: Path) -> None:
+    """All other packages are hidden; pyarrow would import pandas if it were found."""
     code = f"""
 import sys
 class Missing:

@@ -1,4 +1,4 @@
-"""Exports as CSV, JSON lines and into a Redis hold what the set holds; a Redis never serves half of two."""
+"""Exports as CSV, JSON lines and to Redis contain the set; Redis never serves a mix of two sets."""
 
 import json
 import socket
@@ -35,7 +35,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def pipe(port: int, commands: bytes) -> list[bytes]:
-    """As ``redis-cli --pipe``: send everything, read what comes back."""
+    """Like ``redis-cli --pipe``: send everything and read the replies."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(commands + b"*1\r\n$4\r\nPING\r\n")
         answer = b""
@@ -45,7 +45,7 @@ def pipe(port: int, commands: bytes) -> list[bytes]:
 
 
 def read(client: Any, row: dict[str, Any]) -> float | None:
-    """A reader of two round trips: the pointer, then the link and the ids of a row from one hash."""
+    """A reader with two round trips: the pointer, then link and ids of a row from one hash."""
     given = {column.removesuffix("_id"): row[column] for column in IDS if row[column] is not None}
     link, *values = client.hmget(client.get("slc:current"), "link", *(f"{k}:{v}" for k, v in given.items()))
     params = json.loads(link)
@@ -89,13 +89,13 @@ def test_an_interrupted_load_changes_nothing(port: int, tmp_path: Path) -> None:
     assert client.get("slc:current") == served
     assert pipe(port, second) == []
     assert client.get("slc:current") != served
-    assert 0 < client.ttl(served) <= 86_400  # readers that hold its name still find it
+    assert 0 < client.ttl(served) <= 86_400  # readers with the old name still find it
     assert pipe(port, first) == []  # back again: kept for good
     assert (client.get("slc:current"), client.ttl(served)) == (served, -1)
 
 
 def load(address: str, name: str) -> subprocess.CompletedProcess[str]:
-    """The command, straight into a server."""
+    """The command, directly into a server."""
     program = str(Path(sys.executable).with_name("slc-ops"))
     given = ["--params", str(SUITE / "good" / name), "--format", "redis", "--redis", address]
     return subprocess.run([program, "export", *given], capture_output=True, text=True, check=False)
@@ -103,8 +103,8 @@ def load(address: str, name: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.faults(
-    "a Redis dies while a version is loaded",
-    "one line; the version before still serves",
+    "a Redis server dies while a version is loaded",
+    "one line; the previous version still serves",
 )
 def test_a_redis_server_that_dies_during_a_load_keeps_the_previous_version(port: int) -> None:
     client = valkey.Valkey(port=port, decode_responses=True)
@@ -129,7 +129,7 @@ def test_a_redis_server_that_dies_during_a_load_keeps_the_previous_version(port:
 
 @contextmanager
 def dying_at(port: int, command: bytes) -> Iterator[str]:
-    """The server behind a connection that ends when a command comes."""
+    """The server behind a connection that ends at a command."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

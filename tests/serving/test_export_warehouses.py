@@ -31,7 +31,7 @@ def test_snowflake_gives_the_probabilities_of_the_suite(tmp_path: Path) -> None:
 
 
 def literal(value: str | float | None) -> str:
-    """A value of a row as Snowflake reads it."""
+    """A value of a row in Snowflake's syntax."""
     if value is None:
         return "NULL"
     if isinstance(value, str):

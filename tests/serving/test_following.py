@@ -1,4 +1,4 @@
-"""Following the alias of a real embedded registry: promotions, rollbacks, hands in the registry, outages."""
+"""Following the alias of a real embedded registry: promotions, rollbacks, manual changes, outages."""
 
 import shutil
 import threading
@@ -17,12 +17,12 @@ ITEMS, LOGITS = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0]
 
 
 class Stage:
-    """A registry, a cache and a corrector that does not watch by itself."""
+    """A registry, a cache and a corrector that does not poll."""
 
     def __init__(self, registry: Registry, parameters: Path, home: Path) -> None:
         self.registry, self.parameters, self.cache = registry, parameters, home / "cache"
 
-    def reign(self, week: int, parameters: Path | None = None) -> Version:
+    def publish_and_promote(self, week: int, parameters: Path | None = None) -> Version:
         """Publish a week and promote it."""
         sent = publication(parameters or self.parameters, window=WEEKS[week])
         version = self.registry.publish(sent)
@@ -33,7 +33,7 @@ class Stage:
         return Corrector.from_registry(self.registry.installation.tracking_uri, "demo", **settings)  # type: ignore[arg-type]
 
     def lose_the_registry(self) -> None:
-        """The database is destroyed; every connection sees it at once."""
+        """Destroy the database; every connection notices at once."""
         path = Path(self.registry.installation.tracking_uri.removeprefix("sqlite:///"))
         path.write_bytes(b"no database " * 10_000)
 
@@ -48,9 +48,9 @@ def stage(registry: Registry, parameters: Path, tmp_path: Path) -> Stage:
 
 def test_a_promotion_and_a_rollback_are_followed(stage: Stage, tmp_path: Path) -> None:
     other = parameter_set(tmp_path / "other", seed=5)
-    stage.reign(0)
+    stage.publish_and_promote(0)
     corrector = stage.corrector()
-    stage.reign(1, other)
+    stage.publish_and_promote(1, other)
     assert corrector.refresh()
     assert (
         corrector.correct(ITEMS, LOGITS).tolist() == ParameterSet.read(other).correct(ITEMS, LOGITS).tolist()
@@ -62,8 +62,8 @@ def test_a_promotion_and_a_rollback_are_followed(stage: Stage, tmp_path: Path) -
 
 
 def test_an_older_window_set_by_hand_is_refused(stage: Stage) -> None:
-    stage.reign(0)
-    stage.reign(1)
+    stage.publish_and_promote(0)
+    stage.publish_and_promote(1)
     corrector = stage.corrector()
     stage.registry.client.set_registered_model_alias("slc-demo", "champion", "1")
     assert not corrector.refresh()
@@ -76,8 +76,8 @@ def test_an_older_window_set_by_hand_is_refused(stage: Stage) -> None:
 
 
 def test_a_restarted_host_refuses_an_older_window_too(stage: Stage) -> None:
-    stage.reign(0)
-    stage.reign(1)
+    stage.publish_and_promote(0)
+    stage.publish_and_promote(1)
     stage.corrector()
     stage.registry.client.set_registered_model_alias("slc-demo", "champion", "1")
     again = stage.corrector().health()
@@ -85,9 +85,9 @@ def test_a_restarted_host_refuses_an_older_window_too(stage: Stage) -> None:
 
 
 def test_a_host_that_missed_a_rollback_follows_the_next_promotion(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     waiting = stage.registry.publish(publication(stage.parameters, window=WEEKS[1]))
-    stage.reign(3)
+    stage.publish_and_promote(3)
     corrector = stage.corrector()
     stage.registry.rollback("demo", actor="bob", reason="bad")
     stage.registry.promote("demo", waiting.number, actor="bob", reason="better than the first")
@@ -96,7 +96,7 @@ def test_a_host_that_missed_a_rollback_follows_the_next_promotion(stage: Stage) 
 
 
 def test_the_last_good_set_serves_during_an_outage(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     corrector = stage.corrector()
     before = corrector.correct(ITEMS, LOGITS).tolist()
     stage.lose_the_registry()
@@ -107,7 +107,7 @@ def test_the_last_good_set_serves_during_an_outage(stage: Stage) -> None:
 
 
 def test_without_a_registry_a_new_host_serves_from_its_cache(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     expected = stage.corrector().correct(ITEMS, LOGITS).tolist()
     stage.lose_the_registry()
     corrector = stage.corrector()
@@ -116,7 +116,7 @@ def test_without_a_registry_a_new_host_serves_from_its_cache(stage: Stage) -> No
 
 
 def test_without_registry_and_cache_there_is_nothing_to_serve(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     stage.lose_the_registry()
     with pytest.raises(RegistryError, match="MLflow"):
         stage.corrector()
@@ -130,18 +130,18 @@ def test_without_a_champion_there_is_nothing_to_serve(stage: Stage) -> None:
 
 
 def test_a_damaged_cache_is_fetched_again(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     stage.corrector()
     (items,) = stage.cache.rglob("item.parquet")
     items.write_bytes(b"not parquet")
     assert stage.corrector().health()["status"] == "ok"
 
 
-def test_a_version_damaged_in_the_store_never_serves(stage: Stage, tmp_path: Path) -> None:
-    stage.reign(0)
+def test_a_damaged_version_never_serves(stage: Stage, tmp_path: Path) -> None:
+    stage.publish_and_promote(0)
     corrector = stage.corrector()
     before = corrector.correct(ITEMS, LOGITS).tolist()
-    second = stage.reign(1, parameter_set(tmp_path / "other", seed=5))
+    second = stage.publish_and_promote(1, parameter_set(tmp_path / "other", seed=5))
     (stage.files_of(second) / "item.parquet").write_bytes(b"PAR1 damaged PAR1")
     assert not corrector.refresh()
     assert "digest" in corrector.health()["problem"]
@@ -150,15 +150,15 @@ def test_a_version_damaged_in_the_store_never_serves(stage: Stage, tmp_path: Pat
 
 
 def test_a_version_without_parameters_never_serves(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     corrector = stage.corrector()
-    shutil.rmtree(stage.files_of(stage.reign(1)))
+    shutil.rmtree(stage.files_of(stage.publish_and_promote(1)))
     assert not corrector.refresh()
     assert "no parameter set" in corrector.health()["problem"]
 
 
-def test_a_version_made_by_hand_never_serves(stage: Stage) -> None:
-    first = stage.reign(0)
+def test_a_manually_created_version_never_serves(stage: Stage) -> None:
+    first = stage.publish_and_promote(0)
     corrector = stage.corrector()
     run = stage.registry.client.get_run(first.run_id)
     stage.registry.client.create_model_version("slc-demo", f"{run.info.artifact_uri}/model")
@@ -168,10 +168,10 @@ def test_a_version_made_by_hand_never_serves(stage: Stage) -> None:
 
 
 def test_a_full_disk_keeps_the_old_champion_serving(stage: Stage, tmp_path: Path) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     corrector = stage.corrector()
     before = corrector.correct(ITEMS, LOGITS).tolist()
-    stage.reign(1, parameter_set(tmp_path / "other", seed=5))
+    stage.publish_and_promote(1, parameter_set(tmp_path / "other", seed=5))
     with no_file_above(500):
         assert not corrector.refresh()
     assert "cannot" in corrector.health()["problem"]
@@ -182,13 +182,13 @@ def test_a_full_disk_keeps_the_old_champion_serving(stage: Stage, tmp_path: Path
 @pytest.mark.slow
 def test_old_sets_leave_the_cache(stage: Stage) -> None:
     for week in range(6):
-        stage.reign(week)
+        stage.publish_and_promote(week)
         stage.corrector()
     assert len(list(stage.cache.rglob("params.json"))) == 3
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a b", "a'b", 'a"b', "a%2fb", ""])
-def test_names_that_could_escape_are_refused(name: str, tmp_path: Path) -> None:
+def test_names_with_path_separators_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(RegistryError, match="is not a deployment name"):
         Corrector.from_registry("http://127.0.0.1:9", name, cache=tmp_path)
     with pytest.raises(RegistryError, match="is not an alias"):
@@ -196,10 +196,10 @@ def test_names_that_could_escape_are_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_readers_see_one_whole_set_or_the_other_while_sets_are_swapped(stage: Stage, tmp_path: Path) -> None:
+def test_readers_see_one_complete_set_while_sets_are_swapped(stage: Stage, tmp_path: Path) -> None:
     other = parameter_set(tmp_path / "other", seed=5)
-    stage.reign(0)
-    stage.reign(1, other)
+    stage.publish_and_promote(0)
+    stage.publish_and_promote(1, other)
     allowed = [ParameterSet.read(path).correct(ITEMS, LOGITS).tolist() for path in (stage.parameters, other)]
     seen: list[list[float]] = []
     stop = threading.Event()
@@ -222,10 +222,10 @@ def test_readers_see_one_whole_set_or_the_other_while_sets_are_swapped(stage: St
 
 
 def test_a_closed_corrector_keeps_its_set_and_stops_polling(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     corrector = stage.corrector(interval=0.02)
     corrector.close()
-    stage.reign(1)
+    stage.publish_and_promote(1)
     assert np.isfinite(corrector.correct("item-1", 0.0))
     assert corrector.health()["version"] == 1
 
@@ -240,7 +240,7 @@ def _eventually(condition, seconds: float = 20.0) -> None:  # type: ignore[no-un
 
 
 def test_after_a_retirement_the_frozen_probabilities_serve(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     corrector = stage.corrector()
     stage.registry.retire("demo", actor="bob", reason="a new backbone")
     assert corrector.refresh()
@@ -252,15 +252,15 @@ def test_after_a_retirement_the_frozen_probabilities_serve(stage: Stage) -> None
     assert (health["revision"], health["method"]) == (2, "base")
     assert not corrector.refresh()
     assert stage.corrector().health()["serves"] == "frozen", "a new host finds it too"
-    stage.reign(1)
+    stage.publish_and_promote(1)
     assert corrector.refresh()
     assert (corrector.health()["serves"], corrector.health()["version"]) == ("correction", 2)
 
 
-def test_a_manually_removed_alias_is_no_retirement(stage: Stage) -> None:
-    stage.reign(0)
+def test_a_manually_removed_alias_does_not_count_as_a_retirement(stage: Stage) -> None:
+    stage.publish_and_promote(0)
     stage.registry.retire("demo", actor="bob", reason="a new backbone")
-    stage.reign(1)
+    stage.publish_and_promote(1)
     corrector = stage.corrector()
     client = stage.registry.client
     client.delete_registered_model_alias("slc-demo", "champion")
@@ -273,7 +273,7 @@ def test_a_manually_removed_alias_is_no_retirement(stage: Stage) -> None:
 
 
 def test_after_a_retirement_a_manually_set_alias_is_not_followed(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     stage.registry.retire("demo", actor="bob", reason="a new backbone")
     corrector = stage.corrector()
     stage.registry.client.set_registered_model_alias("slc-demo", "champion", "1")
@@ -283,7 +283,7 @@ def test_after_a_retirement_a_manually_set_alias_is_not_followed(stage: Stage) -
 
 
 def test_a_restarted_host_without_a_registry_remembers_the_retirement(stage: Stage) -> None:
-    stage.reign(0)
+    stage.publish_and_promote(0)
     corrector = stage.corrector()
     stage.registry.retire("demo", actor="bob", reason="a new backbone")
     corrector.refresh()

@@ -1,4 +1,4 @@
-"""Data frames as MLflow's serving hands them over."""
+"""Data frames as passed by MLflow's serving."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The server, asked what its own description allows and what it does not (schemathesis)."""
+"""Valid and invalid requests generated from the server's own description (schemathesis)."""
 
 import tempfile
 from pathlib import Path
@@ -22,5 +22,5 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", served)
 @schema.parametrize()
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_answers_match_the_openapi_description(case: schemathesis.Case) -> None:
-    """No 500, and statuses, media types and bodies as described, whatever is sent."""
+    """No status 500, and statuses, media types and bodies as described, for any request."""
     case.call_and_validate(excluded_checks=[BEYOND_A_SCHEMA])

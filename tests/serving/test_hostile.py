@@ -1,4 +1,4 @@
-"""Ids that are none, and a cache that somebody wrote into: a typed error or the last good set, no crash."""
+"""Invalid ids and a tampered cache give a typed error or the last good set, never a crash."""
 
 import json
 import shutil
@@ -26,9 +26,7 @@ STRANGE: list[Any] = [
 
 @pytest.mark.parametrize("integer_ids", [True, False])
 @pytest.mark.parametrize("ids", STRANGE, ids=lambda value: repr(value).partition(" object at ")[0][:30])
-def test_an_id_that_is_a_float_or_of_the_other_type_is_a_typed_error(
-    tmp_path: Path, ids: Any, integer_ids: bool
-) -> None:
+def test_an_id_of_the_wrong_type_gives_a_typed_error(tmp_path: Path, ids: Any, integer_ids: bool) -> None:
     corrector = Corrector.from_directory(parameter_set(tmp_path / "set", integer_ids=integer_ids))
     logits = [0.5] * len(ids) if hasattr(ids, "__len__") and not isinstance(ids, str | bytes | dict) else 0.5
     with pytest.raises(InputError) as caught:
@@ -37,14 +35,14 @@ def test_an_id_that_is_a_float_or_of_the_other_type_is_a_typed_error(
 
 
 @pytest.mark.parametrize("logits", [None, "x", [None], ["x"], [[0.5]], {}])
-def test_a_logit_that_is_no_number_is_a_typed_error(parameters: Path, logits: Any) -> None:
+def test_a_logit_that_is_not_a_number_gives_a_typed_error(parameters: Path, logits: Any) -> None:
     corrector = Corrector.from_directory(parameters)
     ids = ["item-1"] if isinstance(logits, list) else "item-1"
     with pytest.raises(InputError):
         corrector.correct(ids, logits)
 
 
-def test_a_frame_with_text_for_numbers_is_a_typed_error(parameters: Path) -> None:
+def test_a_frame_with_text_instead_of_numbers_gives_a_typed_error(parameters: Path) -> None:
     corrector = Corrector.from_directory(parameters)
     for frame in (
         pd.DataFrame({"item_id": ["item-1"], "logit": ["x"]}),
@@ -67,8 +65,8 @@ GOOD = Pointer(
 
 
 @pytest.mark.faults(
-    "a hostile pointer file in the serving cache with the registry away",
-    "it is passed over",
+    "a hostile pointer file in the serving cache without the registry",
+    "it is ignored",
 )
 @pytest.mark.parametrize(
     "change",
@@ -98,7 +96,7 @@ def test_a_hostile_pointer_file_is_ignored_during_an_outage(
     tmp_path: Path, parameters: Path, change: Any
 ) -> None:
     outside = tmp_path / "evil-run1"
-    shutil.copytree(parameters, outside)  # a whole, valid set where a traversal would lead
+    shutil.copytree(parameters, outside)  # a complete, valid set at the target of a path traversal
     cache = tmp_path / "cache"
     pointer = cache / registry_name("http://127.0.0.1:9") / "slc-demo" / "champion.json"
     pointer.parent.mkdir(parents=True)
@@ -108,7 +106,7 @@ def test_a_hostile_pointer_file_is_ignored_during_an_outage(
     assert outside.is_dir()
 
 
-def test_a_hostile_pointer_file_is_replaced_when_the_registry_is_back(
+def test_a_hostile_pointer_file_is_replaced_when_the_registry_recovers(
     tmp_path: Path, parameters: Path
 ) -> None:
     with faulty_registry(parameters) as server:

@@ -1,4 +1,6 @@
-"""A registry that answers 500, hangs, breaks off or talks nonsense: a typed reason, and serving goes on."""
+"""A registry that answers 500, hangs, disconnects or returns invalid data: a typed reason, and serving
+continues.
+"""
 
 import re
 import threading
@@ -21,8 +23,8 @@ def server(parameters: Path) -> Iterator[FaultyRegistry]:
 
 
 @pytest.mark.faults(
-    "the registry answers errors, garbage, half or nothing to a serving host",
-    "it goes on with the parameters that it has",
+    "the registry sends errors, invalid data, half an answer or none to a serving host",
+    "it keeps serving the loaded parameters",
 )
 @pytest.mark.parametrize(
     ("fault", "message"),
@@ -51,8 +53,8 @@ def test_the_last_good_set_serves_if_the_registry_fails(
 
 
 @pytest.mark.faults(
-    "a download of parameters breaks off",
-    "it goes on, and tries again",
+    "a download of parameters is interrupted",
+    "it keeps serving and retries",
 )
 @pytest.mark.parametrize(
     ("fault", "message"), [("cut", "cannot be reached|digest|understood"), ("404", "404")]
@@ -81,8 +83,8 @@ def test_a_new_host_without_a_cache_reports_the_error(
 
 
 @pytest.mark.faults(
-    "a registry drips bytes or sends without an end to a serving host",
-    "a request ends at its deadline, answers that are too long are dropped, the loaded parameters serve on",
+    "a registry sends single bytes or an endless answer to a serving host",
+    "requests end at their deadline, oversized answers are dropped, the loaded parameters keep serving",
 )
 @pytest.mark.parametrize(
     ("fault", "message"),
@@ -128,7 +130,7 @@ def test_few_threads_wait_for_endless_requests(server: FaultyRegistry, tmp_path:
 
 
 @pytest.mark.faults(
-    "staging and production on one serving host, the registry away",
+    "staging and production on one serving host without the registry",
     "each serves its own set from its own cache",
 )
 def test_each_registry_has_its_own_cache(parameters: Path, tmp_path: Path) -> None:
@@ -147,7 +149,7 @@ def test_each_registry_has_its_own_cache(parameters: Path, tmp_path: Path) -> No
 
 @pytest.mark.faults(
     "the registry names a set of another deployment",
-    "refused; nothing serves it",
+    "refused; it is never served",
 )
 def test_a_set_of_another_deployment_does_not_serve(server: FaultyRegistry, tmp_path: Path) -> None:
     with pytest.raises(ParameterSetError, match="of the deployment 'demo'; expected 'school'"):

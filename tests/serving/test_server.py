@@ -1,4 +1,4 @@
-"""The server's routes, asked in process: formats, facts, refusals, token, limits."""
+"""The routes of the server, tested in process: formats, facts, errors, token, limits."""
 
 import base64
 import gzip
@@ -46,7 +46,7 @@ def stream(table: pa.Table, **options: Any) -> bytes:
 
 
 def error_of(answer: Any, status: int) -> str:
-    """The one line of a refusal."""
+    """The one-line message of an error."""
     assert answer.status_code == status, answer.text
     (found,) = answer.json().values()
     assert "\n" not in found
@@ -70,7 +70,7 @@ def test_one_row_and_a_batch_get_the_same_answer(client: TestClient, expected: l
         assert found["unknown"] == {"item": int(item == "never seen")}
 
 
-def test_an_arrow_stream_is_answered_with_one(client: TestClient, expected: list[float]) -> None:
+def test_an_arrow_stream_gets_an_arrow_stream(client: TestClient, expected: list[float]) -> None:
     table = pa.table({"item_id": pa.array(ITEMS).dictionary_encode(), "logit": pa.array(LOGITS)})
     answer = client.post("/correct?interval=true", content=stream(table), headers=ARROW)
     found = pa.ipc.open_stream(answer.content).read_all()
@@ -86,7 +86,7 @@ def test_probabilities_are_clipped_as_in_the_log(client: TestClient, expected: l
     assert found["probability"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_an_interval_holds_the_probability_and_is_wider_for_unknown_items(client: TestClient) -> None:
+def test_an_interval_contains_the_probability_and_is_wider_for_unknown_items(client: TestClient) -> None:
     columns = {"item_id": ["item-3", "never seen"], "logit": [0.2, 0.2]}
     found = client.post("/correct?interval=true", json=columns).json()
     low, p, high = (np.array(found[name]) for name in ("low", "probability", "high"))
@@ -100,7 +100,7 @@ def test_the_interval_of_a_method_without_offsets_is_null(tmp_path: Path) -> Non
     assert (found["low"], found["high"], found["unknown"]) == (None, None, {})
 
 
-def test_mlflow_frames_are_answered_as_mlflow_does(client: TestClient, expected: list[float]) -> None:
+def test_mlflow_frames_get_the_answers_of_mlflow(client: TestClient, expected: list[float]) -> None:
     rows = [[item, logit, "x"] for item, logit in zip(ITEMS, LOGITS, strict=True)]
     names = ["item_id", "logit", "unused"]
     split = {"dataframe_split": {"columns": names, "index": [0, 1, 2], "data": rows}}
@@ -190,15 +190,13 @@ REFUSED: list[tuple[int, str, Any]] = [
 
 
 @pytest.mark.parametrize(("status", "words", "body"), REFUSED, ids=range(len(REFUSED)))
-def test_rows_that_cannot_be_corrected_are_refused_in_one_line(
-    client: TestClient, status: int, words: str, body: Any
-) -> None:
+def test_invalid_rows_are_refused_in_one_line(client: TestClient, status: int, words: str, body: Any) -> None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
     assert words in error_of(client.post("/correct", content=raw, headers=headers), status)
 
 
-def test_arrow_streams_that_cannot_be_read_are_refused(client: TestClient) -> None:
+def test_unreadable_arrow_streams_are_refused(client: TestClient) -> None:
     table = pa.table({"item_id": ITEMS, "logit": LOGITS})
     good = stream(table)
     bad_text = pa.StringArray.from_buffers(3, *pa.array(ITEMS).buffers()[1:2], pa.py_buffer(b"\xff" * 64))
@@ -247,7 +245,7 @@ def test_a_damaged_arrow_stream_never_causes_a_server_error(client: TestClient) 
         {"inputs": [None]},
     ],
 )
-def test_tensors_that_cannot_be_corrected_are_refused(client: TestClient, change: Any) -> None:
+def test_invalid_tensors_are_refused(client: TestClient, change: Any) -> None:
     assert error_of(client.post("/v2/models/demo/infer", json=change), 422)
 
 
@@ -323,7 +321,7 @@ def test_rows_of_another_backbone_are_counted_in_the_answer(tmp_path: Path) -> N
 
 
 def signed(secret: str, body: bytes, stamp: int) -> dict[str, str]:
-    """As MLflow signs."""
+    """The signature of MLflow."""
     content = f"d.{stamp}.".encode() + body
     mac = base64.b64encode(hmac.new(secret.encode(), content, hashlib.sha256).digest()).decode()
     return {"x-mlflow-delivery-id": "d", "x-mlflow-timestamp": str(stamp), "x-mlflow-signature": f"v1,{mac}"}

@@ -1,4 +1,4 @@
-"""``slc-ops serve`` as a process: others' clients, load while champions move, slow clients, a stop."""
+"""``slc-ops serve`` as a process: other clients, load during promotions, slow clients, shutdown."""
 
 import http.client
 import json
@@ -34,7 +34,7 @@ FOLLOWING = ("--deployment", "demo", "--every", "0.2", "--canary", "0.3")
 
 @contextmanager
 def server(home: Path, *arguments: str, **variables: str) -> Iterator[tuple[int, int]]:
-    """The command; yields its port and its process id."""
+    """Run the command; yield its port and process id."""
     said = home / "address.json"
     command = [
         str(Path(sys.executable).parent / "slc-ops"),
@@ -71,11 +71,11 @@ def test_mlflows_client_gets_the_answers_of_the_registered_model(parameters: Pat
 
 
 def check_stop(port: int, pid: int) -> None:
-    """A request that is under way when the server is told to stop is answered; new ones are not taken."""
+    """A request in progress during shutdown is answered; new ones are not accepted."""
     body = json.dumps({"item_id": ITEMS, "logit": LOGITS}).encode()
     with socket.create_connection(("127.0.0.1", port)) as half:
         half.sendall(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:5])
-        time.sleep(0.3)  # so that the server has seen it
+        time.sleep(0.3)  # so that the server has received it
         os.kill(pid, signal.SIGTERM)
         wait_for(lambda: not listens(port))
         half.sendall(body[5:])
@@ -91,13 +91,13 @@ def listens(port: int) -> bool:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Until it holds; the test's own timeout ends what never does."""
+    """Wait for a condition; the test's timeout is the limit."""
     while not condition():
         time.sleep(0.02)
 
 
 class Load:
-    """Clients that ask without pause, single rows and batches; each answer is compared with its version's."""
+    """Clients that send single rows and batches without pause; each answer is compared with its version's."""
 
     def __init__(self, port: int, sets: dict[int, Path], clients: int = 4) -> None:
         self._port, self._stop = port, threading.Event()
@@ -148,13 +148,13 @@ class Load:
                 return
 
     def until(self, version: int, count: int) -> None:
-        """Wait for so many more answers of a version."""
+        """Wait for a number of further answers of a version."""
         enough = self.versions[version] + count
         wait_for(lambda: self.versions[version] >= enough or bool(self.wrong))
 
 
 @pytest.mark.slow
-def test_no_answer_is_wrong_or_lost_while_the_champion_moves_and_the_registry_fails(
+def test_no_answer_is_wrong_or_lost_during_promotions_and_registry_failures(
     registry: Registry, parameters: Path, tmp_path: Path
 ) -> None:
     other = parameter_set(tmp_path / "other", seed=5, window=WEEKS[1])
@@ -174,7 +174,7 @@ def test_no_answer_is_wrong_or_lost_while_the_champion_moves_and_the_registry_fa
     ):
         load.until(1, 100)
         registry.publish(publication(other, window=WEEKS[1]))
-        load.until(2, 50)  # a challenger: the users of its share get its answers, beside others in one batch
+        load.until(2, 50)  # a challenger: users of its share get its answers, also within one batch
         registry.promote("demo", 2, actor="ann", reason="better")
         load.until(2, 100)
         kept = database.read_bytes()
@@ -214,13 +214,13 @@ def test_a_webhook_of_mlflow_triggers_an_immediate_check(
         registry.publish(publication(other, window=WEEKS[1]))
         registry.promote("demo", 2, actor="ann", reason="better")
         address = f"http://127.0.0.1:{port}/webhooks/mlflow"
-        told = []
-        for secret in ("another secret of somebody else", variables["SLC_OPS_SERVE_WEBHOOK_SECRET"]):
-            told.append(send(Webhook("1", "serve", address, [event], 0, 0, secret=secret)))
-            if len(told) == 1:
+        reported = []
+        for secret in ("another secret", variables["SLC_OPS_SERVE_WEBHOOK_SECRET"]):
+            reported.append(send(Webhook("1", "serve", address, [event], 0, 0, secret=secret)))
+            if len(reported) == 1:
                 assert health(port)["version"] == 1
         serving = health(port)["version"]
-    assert [each.response_status for each in told] == [401, 200], told
+    assert [each.response_status for each in reported] == [401, 200], reported
     assert serving == 2
 
 
@@ -232,7 +232,7 @@ def health(port: int) -> Any:
 
 @pytest.fixture
 def in_thread(parameters: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The same server in this process, with little patience; yields its port."""
+    """The same server in this process with short timeouts; yields its port."""
     import uvicorn
 
     monkeypatch.setattr(running, "HEAD_SECONDS", 0.3)
@@ -277,7 +277,7 @@ def test_slow_clients_are_cut_off_and_delay_no_others(in_thread: int) -> None:
 
 
 def end_of(connection: socket.socket) -> bytes:
-    """Everything until the server closes."""
+    """Read until the server closes the connection."""
     found = b""
     try:
         while chunk := connection.recv(65536):

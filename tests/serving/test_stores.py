@@ -1,4 +1,4 @@
-"""The files of a version from an object store, without MLflow: an S3-compatible server on loopback."""
+"""The files of a version from an object store without MLflow: an S3-compatible server on loopback."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch, parameters: Path) -> Iterator[str]:
-    """A bucket that holds a model's files; the environment points to its server as it would for MLflow."""
+    """A bucket with a model's files; sets the environment as for MLflow."""
     with s3_server(monkeypatch) as store:
         store.create_bucket(Bucket="models")
         for path in parameters.iterdir():
@@ -34,11 +34,11 @@ def test_a_set_is_fetched_from_s3(bucket: str, tmp_path: Path, parameters: Path)
     assert ParameterSet.read(tmp_path).method == ParameterSet.read(parameters).method
 
 
-def test_a_version_without_files_in_s3_is_a_typed_error(bucket: str, tmp_path: Path) -> None:
+def test_a_version_without_files_in_s3_gives_a_typed_error(bucket: str, tmp_path: Path) -> None:
     with pytest.raises(RegistryError, match="no parameter set"):
         ClientSource("sqlite:///unused.db", "slc-demo", "champion").fetch(pointer(f"{bucket}-gone"), tmp_path)
 
 
-def test_a_store_of_an_unknown_kind_is_a_typed_error(tmp_path: Path) -> None:
+def test_an_unknown_kind_of_store_gives_a_typed_error(tmp_path: Path) -> None:
     with pytest.raises(RegistryError, match="cannot be read"):
         ClientSource("sqlite:///unused.db", "slc-demo", "champion").fetch(pointer("ftp://x/y"), tmp_path)

@@ -18,7 +18,7 @@ NPM = shutil.which("npm")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as npm installs and builds it, away from the checkout."""
+    """The package as installed and built by npm, outside the checkout."""
     if NPM is None:
         pytest.skip("no npm on this machine, which builds the reader (Debian: apt-get install nodejs npm)")
     directory = tmp_path_factory.mktemp("typescript") / "client"
@@ -60,13 +60,13 @@ def test_the_programs_on_the_pages_run(page: str, built: Path) -> None:
         "--skipLibCheck",
     ]
     for command in ([*types, "program.mts"], ["node", "program.mjs"]):
-        (built / "program.mjs").write_text(program, encoding="utf-8")  # it has no types of its own
+        (built / "program.mjs").write_text(program, encoding="utf-8")  # it has no type declarations
         done = subprocess.run(command, cwd=built, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     assert re.match(r"slc_eb 0\.\d+ (true|false)", done.stdout)
 
 
-def test_the_package_has_our_version_and_a_lock_without_addresses() -> None:
+def test_the_package_has_our_version_and_a_lock_without_urls() -> None:
     package, lock = (
         json.loads((CLIENT / name).read_text()) for name in ("package.json", "package-lock.json")
     )
