@@ -1,4 +1,4 @@
-"""The deployments file: every complaint names the file, the line and the rule."""
+"""The deployments file: every error names the file, the line and the rule."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -43,19 +43,19 @@ def file(tmp_path: Path) -> Path:
 
 
 def refusal(file: Path, text: str) -> str:
-    """What is wrong, without the path."""
+    """The error without the path."""
     with pytest.raises(SettingsError) as error:
         load_deployments(write(file, text))
     assert "\n" not in str(error.value)
     return str(error.value).replace(str(file), "FILE")
 
 
-def test_defaults_are_filled_in(file: Path) -> None:
+def test_defaults_are_applied(file: Path) -> None:
     (deployment,) = load_deployments(write(file, GOOD)).values()
     assert deployment == Deployment(source=LakeSource(path="lake/maths"), gate="auto")
 
 
-def test_every_kind_of_source_can_be_written(file: Path) -> None:
+def test_every_kind_of_source_is_accepted(file: Path) -> None:
     text = """\
     deployments:
       a:
@@ -120,7 +120,7 @@ def test_a_broken_rule_is_named_with_its_line(file: Path, lines: str, expected: 
         ("deployments:\n  a: {gate: auto}\n", "FILE:2: deployments.a.source: Field required"),
     ],
 )
-def test_a_broken_file_is_refused_where_it_breaks(file: Path, text: str, expected: str) -> None:
+def test_a_broken_file_is_refused_with_the_position(file: Path, text: str, expected: str) -> None:
     assert expected in refusal(file, text)
 
 
@@ -146,12 +146,12 @@ def test_a_secret_in_the_file_is_refused_and_not_repeated(file: Path, source: st
         ("select at::window_start, :window_end from logs", "does not bind :window_start"),
     ],
 )
-def test_a_query_binds_both_bounds(file: Path, query: str, words: str) -> None:
+def test_a_query_must_bind_both_bounds(file: Path, query: str, words: str) -> None:
     text = f"deployments:\n  a:\n    source: {{kind: sql, url_env: X, query: {query!r}}}\n"
     assert words in refusal(file, text)
 
 
-def test_a_database_is_named_once(file: Path) -> None:
+def test_a_database_must_be_named_exactly_once(file: Path) -> None:
     query = "'select :window_start, :window_end'"
     for naming in ("", ", url_env: A, connection: b"):
         text = f"deployments:\n  a:\n    source: {{kind: sql, query: {query}{naming}}}\n"
@@ -175,7 +175,7 @@ def test_one_broken_entry_leaves_the_others_usable(file: Path, monkeypatch: pyte
         installation.deployment("else")
 
 
-def test_all_faults_of_an_entry_are_told_at_once(file: Path) -> None:
+def test_all_errors_of_an_entry_are_reported_together(file: Path) -> None:
     message = refusal(file, ENTRY + "    evidence_windows: 0\n    gate: sometimes\n")
     assert "FILE:6: deployments.maths.evidence_windows" in message
     assert "line 7: deployments.maths.gate" in message
@@ -189,11 +189,11 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
         load_deployments(tmp_path / "latin.yaml")
 
 
-def test_a_file_without_deployments_is_empty_not_wrong(file: Path) -> None:
+def test_a_file_without_deployments_is_valid(file: Path) -> None:
     assert load_deployments(write(file, "deployments:\n")) == {}
 
 
-def test_anchors_and_merges_are_understood(file: Path) -> None:
+def test_anchors_and_merges_are_supported(file: Path) -> None:
     text = """\
     deployments:
       a: &base
@@ -207,16 +207,16 @@ def test_anchors_and_merges_are_understood(file: Path) -> None:
     assert (found["b"].evidence_windows, found["b"].gate) == (2, "never")
 
 
-def test_yaml_that_refers_to_itself_ends(file: Path) -> None:
+def test_recursive_yaml_is_refused(file: Path) -> None:
     assert "deployments.a" in refusal(file, "deployments:\n  a: &a\n    source: *a\n")
 
 
-def test_the_file_of_the_repository_is_good() -> None:
+def test_the_file_of_the_repository_is_valid() -> None:
     path = Path(__file__).parents[2] / "dags" / "deployments.yaml"
     assert "demo" in load_deployments(path)
 
 
-def test_a_folder_holds_the_entries_of_all_its_files(tmp_path: Path) -> None:
+def test_a_folder_gives_the_entries_of_all_its_files(tmp_path: Path) -> None:
     write(tmp_path / "a.yaml", GOOD)
     write(tmp_path / "b.yml", GOOD.replace("maths", "physics"))
     write(tmp_path / "notes.txt", "no deployments")
@@ -224,7 +224,7 @@ def test_a_folder_holds_the_entries_of_all_its_files(tmp_path: Path) -> None:
     assert (sorted(good), broken) == (["maths", "physics"], [])
 
 
-def test_a_broken_file_of_a_folder_takes_no_other_down(tmp_path: Path) -> None:
+def test_a_broken_file_of_a_folder_does_not_affect_the_others(tmp_path: Path) -> None:
     write(tmp_path / "a.yaml", GOOD)
     write(tmp_path / "b.yaml", "deployments: [")
     good, (entry,) = read_deployments(tmp_path)
@@ -232,7 +232,7 @@ def test_a_broken_file_of_a_folder_takes_no_other_down(tmp_path: Path) -> None:
     assert str(entry).startswith(f"{tmp_path / 'b.yaml'}:1: this is not YAML")
 
 
-def test_a_name_in_two_files_of_a_folder_is_used_from_neither(tmp_path: Path) -> None:
+def test_a_name_defined_in_two_files_is_used_from_neither(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         write(tmp_path / f"{name}.yaml", GOOD)
     good, broken = read_deployments(tmp_path)
@@ -243,6 +243,6 @@ def test_a_name_in_two_files_of_a_folder_is_used_from_neither(tmp_path: Path) ->
     ]
 
 
-def test_a_folder_without_a_file_says_what_it_looked_for(tmp_path: Path) -> None:
+def test_a_folder_without_files_names_the_pattern(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"holds no file \*\.yaml; write one, or set SLC_OPS_DEPLOYMENTS"):
         read_deployments(tmp_path)

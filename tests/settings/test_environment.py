@@ -1,4 +1,4 @@
-"""The environment: read in one place, typed, and wrong values are named."""
+"""The environment: read in one module, typed, and invalid values are named."""
 
 import ast
 from pathlib import Path
@@ -22,7 +22,7 @@ READER = ROOT / "slc_ops" / "settings" / "environment.py"
 
 
 def reads(tree: ast.AST) -> list[str]:
-    """Our variables that a module asks the environment for: os.environ, getenv, or an option's envvar."""
+    """Our variables that a module reads: os.environ, getenv, or an option's envvar."""
     found = []
     for node in ast.walk(tree):
         asked: list[ast.AST] = []
@@ -64,7 +64,7 @@ def test_only_one_module_reads_our_variables_from_the_environment() -> None:
         "click.option('--home', envvar=f'SLC_OPS_{name}')",
     ],
 )
-def test_the_search_for_readers_would_find_one(line: str) -> None:
+def test_the_search_for_readers_finds_one(line: str) -> None:
     assert reads(ast.parse(line))
 
 
@@ -86,7 +86,7 @@ def test_the_search_for_readers_would_find_one(line: str) -> None:
         ),
     ],
 )
-def test_a_wrong_value_names_the_variable_what_was_found_and_what_is_expected(
+def test_an_invalid_value_is_reported_with_variable_found_and_expected(
     group: type[Variables], name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -99,7 +99,7 @@ def test_a_wrong_value_names_the_variable_what_was_found_and_what_is_expected(
         group.read({name: value})
 
 
-def test_a_wrong_variable_of_one_part_does_not_disturb_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_variable_does_not_affect_other_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLC_OPS_SPARK_WAIT", "soon")
     monkeypatch.setenv("SLC_OPS_HOME", "/srv/slc")
     assert Installation.from_environment().home == Path("/srv/slc")
@@ -112,7 +112,7 @@ def test_an_empty_variable_counts_as_unset(group: type[Variables], monkeypatch: 
     assert group.read() == group.read({})
 
 
-def test_what_follows_from_the_home_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defaults_derived_from_the_home_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for field in PlaceVariables.model_fields.values():
         monkeypatch.delenv(str(field.validation_alias), raising=False)
     monkeypatch.setenv("SLC_OPS_HOME", "/srv/slc ops")
@@ -122,6 +122,6 @@ def test_what_follows_from_the_home_follows_it(monkeypatch: pytest.MonkeyPatch) 
     assert found.artifact_root == "file:///srv/slc%20ops/mlflow/artifacts"
 
 
-def test_the_token_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLC_OPS_METRICS_TOKEN", "hunter2")
     assert "hunter2" not in repr(MetricsVariables.read())

@@ -1,4 +1,4 @@
-"""A wrong value breaks its own entry; a bomb is refused before anything is built from it."""
+"""An invalid value breaks its own entry; a YAML bomb is refused before it is expanded."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SOURCE = "    source: {kind: lake, path: x}\n"
 
 
 def broken_in_the_middle(tmp_path: Path, lines: str) -> str:
-    """The complaint about an entry between two good ones, which stay usable."""
+    """The error of an entry between two valid ones, which stay usable."""
     file = tmp_path / "deployments.yaml"
     file.write_text(f"deployments:\n  first:\n{SOURCE}  broken:\n{lines}  last:\n{SOURCE}")
     good, broken = read_deployments(file)
@@ -68,7 +68,7 @@ def broken_in_the_middle(tmp_path: Path, lines: str) -> str:
         ("quality: {silent_hours: {warn: 5.0, stop: 1.0}}", "warn 5 lies above stop 1"),
     ],
 )  # fmt: skip
-def test_a_value_that_cannot_be_breaks_its_own_entry(tmp_path: Path, line: str, words: str) -> None:
+def test_an_invalid_value_breaks_its_own_entry(tmp_path: Path, line: str, words: str) -> None:
     assert words in broken_in_the_middle(tmp_path, f"{SOURCE}    {line}\n")
 
 
@@ -96,12 +96,12 @@ def test_no_number_may_be_nan_or_infinite(
 
 
 @pytest.mark.parametrize("value", [".nan", ".inf"])
-def test_numbers_of_the_simulator_are_finite_too(tmp_path: Path, value: str) -> None:
+def test_numbers_of_the_simulator_must_be_finite_too(tmp_path: Path, value: str) -> None:
     lines = f"    source: {{kind: simulator, platform: {{bias_sd: {value}}}}}\n"
     assert "bias_sd must be a finite number" in broken_in_the_middle(tmp_path, lines)
 
 
-def test_an_entry_that_is_named_twice_is_not_used_and_the_others_are(tmp_path: Path) -> None:
+def test_a_duplicated_entry_is_not_used_and_the_others_are(tmp_path: Path) -> None:
     file = tmp_path / "deployments.yaml"
     file.write_text(f"deployments:\n  a:\n{SOURCE}  b:\n{SOURCE}  a:\n{SOURCE}")
     good, broken = read_deployments(file)
@@ -110,14 +110,14 @@ def test_an_entry_that_is_named_twice_is_not_used_and_the_others_are(tmp_path: P
 
 
 @pytest.mark.parametrize(("key", "name"), [("1", "1"), ("yes", "yes"), ("2026-01-05", "2026-01-05")])
-def test_a_name_is_what_is_written_and_not_what_yaml_makes_of_it(tmp_path: Path, key: str, name: str) -> None:
+def test_a_name_is_read_as_written(tmp_path: Path, key: str, name: str) -> None:
     file = tmp_path / "deployments.yaml"
     file.write_text(f"deployments:\n  {key}:\n{SOURCE}")
     good, broken = read_deployments(file)
     assert [*good, *(entry.name for entry in broken)] == [name]
 
 
-def test_an_entry_whose_name_is_no_text_is_broken_by_itself(tmp_path: Path) -> None:
+def test_an_entry_with_a_name_that_is_not_text_is_broken(tmp_path: Path) -> None:
     file = tmp_path / "deployments.yaml"
     file.write_text(f"deployments:\n  a:\n{SOURCE}  [b, c]: {{}}\n  ? {{d: e}}\n  : {{}}\n")
     good, broken = read_deployments(file)
@@ -128,14 +128,14 @@ def test_an_entry_whose_name_is_no_text_is_broken_by_itself(tmp_path: Path) -> N
 
 
 def bomb(levels: int, width: int) -> str:
-    """Aliases of aliases: ``width ** levels`` values when written out."""
+    """Aliases of aliases: ``width ** levels`` values when expanded."""
     lines = [f"deployments:\n  a:\n{SOURCE}    notify:\n      l0: &l0 [x, x]"]
     for k in range(1, levels):
         lines.append(f"      l{k}: &l{k} [{', '.join([f'*l{k - 1}'] * width)}]")
     return "\n".join(lines) + f"\n  b:\n{SOURCE}"
 
 
-def test_an_alias_bomb_breaks_its_own_entry_alone(tmp_path: Path) -> None:
+def test_an_alias_bomb_breaks_only_its_own_entry(tmp_path: Path) -> None:
     file = tmp_path / "deployments.yaml"
     file.write_text(bomb(levels=12, width=9))
     good, broken = read_deployments(file)
@@ -155,7 +155,7 @@ def test_an_alias_bomb_breaks_its_own_entry_alone(tmp_path: Path) -> None:
     ],
     ids=["lists", "mappings", "indents", "wide", "aliases", "large"],
 )
-def test_a_file_of_no_sensible_size_is_refused(tmp_path: Path, text: str, words: str) -> None:
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "deployments.yaml"
     file.write_text(text)
     with pytest.raises(SettingsError, match=words):
@@ -174,7 +174,7 @@ def test_a_file_of_no_sensible_size_is_refused(tmp_path: Path, text: str, words:
         b"deployments: {a: 'unclosed\n",
     ],
 )
-def test_what_is_no_yaml_is_one_line_that_names_the_file(tmp_path: Path, data: bytes) -> None:
+def test_invalid_yaml_gives_one_line_with_the_file_name(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "deployments.yaml"
     file.write_bytes(data)
     with pytest.raises(SettingsError) as refused:
@@ -183,7 +183,7 @@ def test_what_is_no_yaml_is_one_line_that_names_the_file(tmp_path: Path, data: b
     assert "\n" not in str(refused.value)
 
 
-def test_entries_that_refer_to_each_other_end(tmp_path: Path) -> None:
+def test_entries_that_refer_to_each_other_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "deployments.yaml"
     file.write_text(f"deployments:\n  a: &a\n    notify: {{x: *a}}\n  b:\n    <<: *a\n  c:\n{SOURCE}")
     good, broken = read_deployments(file)

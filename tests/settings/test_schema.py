@@ -1,4 +1,4 @@
-"""The JSON Schema of the deployments file accepts what we accept, and refuses what an editor can."""
+"""The JSON Schema of the deployments file accepts all valid files and rejects what an editor can detect."""
 
 import json
 import re
@@ -18,12 +18,12 @@ PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 
 
 def as_json(document: Any) -> Any:
-    """A document as an editor sees it: YAML's dates are texts."""
+    """A document as an editor sees it: YAML dates are text."""
     return json.loads(json.dumps(document, default=str))
 
 
 def examples() -> list[Any]:
-    """Every deployments file in the docs, and every ``source`` block as one of a whole entry."""
+    """Every deployments file in the docs, and every ``source`` block inside a complete entry."""
     found = [pytest.param(yaml.safe_load((ROOT / "dags/deployments.yaml").read_text()), id="demo")]
     for page in PAGES:
         for number, block in enumerate(re.findall(r"```ya?ml\n(.*?)```", page.read_text(), re.DOTALL)):
@@ -57,7 +57,7 @@ def test_every_example_of_the_docs_passes(example: Any, validator: jsonschema.Dr
         ({"gate": "maybe"}, "maybe"),
     ],
 )
-def test_a_typo_is_seen_before_the_file_is_used(
+def test_the_schema_detects_a_typo(
     change: dict[str, Any], refused: str, validator: jsonschema.Draft202012Validator
 ) -> None:
     entry = {"source": {"kind": "lake", "path": "lake"}, **change}
@@ -67,7 +67,7 @@ def test_a_typo_is_seen_before_the_file_is_used(
         Deployments.model_validate({"deployments": {"school": entry}})
 
 
-def test_the_file_beside_the_demo_is_what_the_command_prints(tmp_path: Path) -> None:
+def test_the_schema_file_of_the_demo_equals_the_output_of_the_command(tmp_path: Path) -> None:
     printed = CliRunner().invoke(app, ["schema"], catch_exceptions=False).output
     assert (ROOT / "dags/deployments.schema.json").read_text() == printed, "run make docs-tables"
     written = CliRunner().invoke(app, ["schema", "--out", str(tmp_path / "schema.json")])

@@ -20,13 +20,13 @@ def test_every_example_is_a_deployments_file(block: str, tmp_path: Path) -> None
     assert load_deployments(tmp_path / "deployments.yaml")
 
 
-def test_a_file_that_cannot_be_used_is_refused_as_the_page_says(tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused_as_on_the_page(tmp_path: Path) -> None:
     refused, _ = to_run(PAGE, "console")
     for step in commands(refused):
         step.check(shell(step.text, tmp_path))
 
 
-def test_the_command_writes_what_the_page_says(tmp_path: Path) -> None:
+def test_the_command_writes_the_files_on_the_page(tmp_path: Path) -> None:
     _, block = to_run(PAGE, "console")
     (step,) = commands(block)
     arguments = step.text.replace("lake/late", str(tmp_path / "late")).split()[1:]
@@ -35,14 +35,14 @@ def test_the_command_writes_what_the_page_says(tmp_path: Path) -> None:
     assert {"predictions", "labels"} <= {path.name for path in (tmp_path / "late").iterdir()}
 
 
-def test_a_dag_may_follow_the_windows_as_the_page_says() -> None:
+def test_a_dag_may_use_the_windows_as_on_the_page() -> None:
     (program,) = to_run(PAGE, "python")
     names: dict[str, Any] = {}
     exec(compile(program.text, "log.md", "exec"), names)  # noqa: S102 - our own page
     assert names["dag"].timetable.asset_condition.uri == "slc://shop/window/partitions"
 
 
-def test_an_example_of_a_daily_zone_means_what_the_page_says(tmp_path: Path) -> None:
+def test_the_example_of_daily_windows_in_a_zone_is_correct(tmp_path: Path) -> None:
     (tmp_path / "deployments.yaml").write_text(BLOCKS[0])
     shop = load_deployments(tmp_path / "deployments.yaml")["shop"]
     sunday = shop.cadence.parse("2026-03-29/2026-03-30")
