@@ -2,8 +2,8 @@
 
     p = σ(θ_u + φ_{u,s}(t) − d_s − b_i),   φ grows by a tenth with every row of the skill, up to 1
 
-A student's general ability θ ~ N(0, 1.6²) shows in all skills, so that a model that reads the whole sequence
-knows more than one that counts successes within a skill.
+A student's general ability θ ~ N(0, 1.6²) affects all skills, so a model of the full sequence has
+more information than one that counts successes within a skill.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ def learners(students: int = 200, rows: int = 100, seed: int = 0) -> pa.Table:
 
 
 def dealt(table: pa.Table, seed: int = 1) -> pa.Table:
-    """The same rows dealt to the students at random: what came before says nothing about a row any more."""
+    """The same rows assigned to students at random, so that earlier rows carry no information."""
     order = np.random.default_rng(seed).permutation(table.num_rows)
     mixed = table.select(["item_id", "group_id", "label", "truth"]).take(pa.array(order))
     return mixed.append_column("user_id", table["user_id"]).append_column("event_time", table["event_time"])

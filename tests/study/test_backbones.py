@@ -1,4 +1,4 @@
-"""The networks: nothing of the future, items only where they belong, padding without effect."""
+"""The networks use no future rows, use items only where they should, and ignore padding."""
 
 import doctest
 import importlib
@@ -28,14 +28,14 @@ def rows(seed: int = 0, length: int = LENGTH) -> Batch:
 def network(name: str) -> object:
     torch.manual_seed(1)
     made = BACKBONES[name].network(SKILLS, ITEMS)
-    for each in made.parameters():  # difficulties begin at 0, where nothing could be seen of them
+    for each in made.parameters():  # difficulties start at 0, where they have no effect
         if not each.any():
             torch.nn.init.normal_(each)
     return made.eval()
 
 
 @every
-def test_a_row_sees_answers_before_it_only(name: str) -> None:
+def test_a_row_uses_only_earlier_answers(name: str) -> None:
     model, given = network(name), rows()
     label = given.label.clone()
     label[:, 6] = 1 - label[:, 6]
@@ -45,7 +45,7 @@ def test_a_row_sees_answers_before_it_only(name: str) -> None:
 
 
 @every
-def test_a_row_sees_nothing_of_what_is_asked_later(name: str) -> None:
+def test_a_row_does_not_use_later_questions(name: str) -> None:
     model, given = network(name), rows()
     skill, item = given.skill.clone(), given.item.clone()
     skill[:, 8:], item[:, 8:] = 0, 0
@@ -54,7 +54,7 @@ def test_a_row_sees_nothing_of_what_is_asked_later(name: str) -> None:
 
 
 @every
-def test_items_are_seen_by_akt_and_lpkt_and_by_no_other(name: str) -> None:
+def test_only_akt_and_lpkt_use_items(name: str) -> None:
     model, given = network(name), rows()
     before, after = (model(each) for each in (given, given._replace(item=(given.item + 1) % ITEMS)))
     seen = not torch.equal(before, after)
@@ -99,7 +99,7 @@ def test_akt_forgets_with_distance() -> None:
 
     torch.manual_seed(0)
     block = DecayingAttention(Sizes(width=8, heads=1, dropout=0.0), strict=True).eval()
-    same = torch.ones(1, 10, 8)  # all alike: without a decay every earlier row weighs the same
+    same = torch.ones(1, 10, 8)  # equal inputs: without a decay every earlier row has the same weight
     giving = torch.zeros(1, 10, 8, requires_grad=True)
     with torch.no_grad():
         block.key.weight.copy_(torch.eye(8))
@@ -110,7 +110,7 @@ def test_akt_forgets_with_distance() -> None:
 
 
 @every
-def test_a_backbone_is_one_small_file_with_equations_and_a_citation(name: str) -> None:
+def test_each_backbone_is_one_small_file_with_equations_and_a_citation(name: str) -> None:
     text = (FOLDER / f"{name}.py").read_text()
     docstring = importlib.import_module(f"slc_ops.study.backbones.{name}").__doc__ or ""
     assert text.count("\n") <= 120
@@ -118,7 +118,7 @@ def test_a_backbone_is_one_small_file_with_equations_and_a_citation(name: str) -
     assert "(20" in docstring
 
 
-def test_the_examples_hold() -> None:
+def test_the_doctests_pass() -> None:
     found = doctest.testmod(importlib.import_module("slc_ops.study.backbones.parts"))
     assert found.attempted > 0
     assert found.failed == 0

@@ -1,4 +1,4 @@
-"""``slc-ops study`` from a terminal: what it answers, and one line where it cannot begin."""
+"""``slc-ops study`` from a terminal: its output, and one line if it cannot start."""
 
 import json
 import re
@@ -27,7 +27,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The command as a user calls it: exit code, output, errors."""
+    """Run the command; return exit code, output and errors."""
 
     def call(*arguments: object) -> tuple[int, str, str]:
         from slc_ops.cli import main
@@ -47,7 +47,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log.parquet"
 
 
-def test_without_pytorch_it_says_what_to_install(
+def test_without_pytorch_it_names_the_package(
     run: Run, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(extras.EXTRAS, "study", ("no_such_module",))
@@ -57,7 +57,7 @@ def test_without_pytorch_it_says_what_to_install(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_installer_needs_an_environment_that_is_ready(tmp_path: Path) -> None:
+def test_the_installer_needs_a_ready_environment(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts" / "install_study.sh", tmp_path / "scripts")
     done = subprocess.run(
@@ -67,7 +67,7 @@ def test_the_installer_needs_an_environment_that_is_ready(tmp_path: Path) -> Non
     assert "run scripts/install.sh first" in done.stderr
 
 
-def test_every_package_of_the_lock_has_hashes_and_suits_the_extra() -> None:
+def test_every_package_of_the_lock_has_hashes_and_matches_the_extra() -> None:
     entries = re.findall(r"^([a-z]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", LOCK, re.MULTILINE)
     assert [name for name, _, _ in entries] == ["filelock", "setuptools", "torch"]
     assert len(re.findall("==", LOCK)) == len(entries)
@@ -78,7 +78,7 @@ def test_every_package_of_the_lock_has_hashes_and_suits_the_extra() -> None:
 
 
 class TestWithPytorch:
-    """What needs PyTorch."""
+    """Tests that need PyTorch."""
 
     @pytest.fixture(autouse=True)
     def torch(self) -> None:
@@ -96,7 +96,7 @@ class TestWithPytorch:
             (("--map", "event_time=when"), "no column when"),
         ],
     )
-    def test_bad_usage_is_one_line(
+    def test_invalid_usage_gives_one_line(
         self, run: Run, log: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
     ) -> None:
         code, out, err = run(log, "--out", tmp_path / "out", *arguments)
@@ -113,7 +113,7 @@ class TestWithPytorch:
         ],
         ids=["no times", "one user", "one class", "no rows"],
     )
-    def test_a_log_that_cannot_be_studied_is_one_line(
+    def test_an_unsuitable_log_gives_one_line(
         self, run: Run, log: Path, tmp_path: Path, changed: Callable[[pa.Table], pa.Table], message: str
     ) -> None:
         pq.write_table(changed(pq.read_table(log)), log)
@@ -121,11 +121,11 @@ class TestWithPytorch:
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert message in err
 
-    def test_a_missing_file_is_one_line(self, run: Run, tmp_path: Path) -> None:
+    def test_a_missing_file_gives_one_line(self, run: Run, tmp_path: Path) -> None:
         code, out, err = run(tmp_path / "none.parquet", "--out", tmp_path / "out")
         assert (code, out, err.count("\n")) == (2, "", 1)
 
-    def test_it_trains_says_how_it_goes_and_adds_seeds_to_what_is_there(
+    def test_it_trains_reports_progress_and_adds_seeds_to_existing_runs(
         self, run: Run, log: Path, tmp_path: Path
     ) -> None:
         arguments = (log, "--backbone", "dkt", "--epochs", "2", "--out", tmp_path / "out")
@@ -143,7 +143,7 @@ class TestWithPytorch:
         assert "±" in (tmp_path / "out" / "tables" / "auc.md").read_text()
 
     @pytest.mark.slow
-    def test_a_run_that_is_killed_goes_on_to_the_same_logits(self, log: Path, tmp_path: Path) -> None:
+    def test_a_killed_run_resumes_to_the_same_logits(self, log: Path, tmp_path: Path) -> None:
         def command(out: str) -> list[str]:
             program = str(Path(sys.executable).with_name("slc-ops"))
             return [

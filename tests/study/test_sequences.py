@@ -1,4 +1,4 @@
-"""A log as sequences: the cut in time, what a network may see of it, and inputs that are refused."""
+"""A log as sequences: the split by time, the input of a network, and refused inputs."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from tests.study.learners import learners
 
 
 def small(**columns: object) -> pa.Table:
-    """Three users with twenty rows each, in no order."""
+    """Three users with twenty rows each, unsorted."""
     rng = np.random.default_rng(3)
     table = {
         "user_id": np.repeat(["a", "b", "c"], 20),
@@ -38,7 +38,7 @@ def small(**columns: object) -> pa.Table:
     return pa.table({name: np.asarray(values)[order] for name, values in (table | columns).items()})
 
 
-def test_each_user_is_cut_in_time_and_the_last_tenth_of_train_chooses_the_epoch() -> None:
+def test_each_user_is_split_by_time_and_the_last_tenth_of_train_selects_the_epoch() -> None:
     found = sequences_of(small())
     assert found.first.tolist() == [0, 20, 40, 60]
     assert np.bincount(found.part).tolist() == [30, 6, 12, 12]
@@ -48,19 +48,19 @@ def test_each_user_is_cut_in_time_and_the_last_tenth_of_train_chooses_the_epoch(
         assert found.part[begin:end].tolist() == [TRAIN] * 10 + [CHOICE] * 2 + [CALIBRATION] * 4 + [TEST] * 4
 
 
-def test_the_cut_is_that_of_ingest() -> None:
+def test_the_split_equals_that_of_ingest() -> None:
     table = learners(students=7, rows=23)
     found = sequences_of(table)
     theirs = part_of(pa.table({"user_id": table["user_id"], "clock": table["event_time"]}))
     assert (np.maximum(found.part - 1, 0) == theirs).all()
 
 
-def test_rows_of_one_time_are_not_cut_apart() -> None:
+def test_rows_with_one_timestamp_are_not_split() -> None:
     found = sequences_of(small(event_time=np.tile([*range(10), 10, 10, 10, 10, *range(14, 20)], 3)))
     assert found.part[:20].tolist() == [TRAIN] * 12 + [CHOICE] * 2 + [CALIBRATION] * 2 + [TEST] * 4
 
 
-def test_skills_and_items_that_train_does_not_have_share_code_0() -> None:
+def test_skills_and_items_unseen_in_train_share_code_0() -> None:
     items = np.tile(np.r_[np.arange(12), [77] * 8], 3)
     found = sequences_of(small(item_id=items))
     assert (found.item[found.part <= CHOICE] > 0).all()
@@ -68,11 +68,11 @@ def test_skills_and_items_that_train_does_not_have_share_code_0() -> None:
     assert found.items == 13
 
 
-def test_a_log_without_skills_has_one() -> None:
-    assert sequences_of(small().drop_columns(["group_id"])).skills == 2  # and code 0 for unknown ones
+def test_a_log_without_skills_has_a_single_one() -> None:
+    assert sequences_of(small().drop_columns(["group_id"])).skills == 2  # and code 0 for unseen ones
 
 
-def test_times_become_classes_of_gaps_and_counts_do_not() -> None:
+def test_times_become_classes_of_gaps_and_order_numbers_do_not() -> None:
     clock = np.tile(np.cumsum([0, 30, 90, *[3600] * 17]) * 1_000_000, 3).astype("datetime64[us]")
     found = sequences_of(small(event_time=clock))
     assert found.gap[:4].tolist() == [0, 1, 2, 6]
@@ -115,14 +115,12 @@ def test_the_digest_changes_with_a_label() -> None:
     ],
     ids=["one user", "one class", "one class in test", "labels that are none", "empty"],
 )
-def test_a_log_that_cannot_be_studied_is_refused(
-    table: pa.Table, kind: type[Exception], message: str
-) -> None:
+def test_an_unsuitable_log_is_refused(table: pa.Table, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         sequences_of(table)
 
 
-def test_a_file_without_times_is_refused_and_says_how_to_name_them(tmp_path: Path) -> None:
+def test_a_file_without_times_is_refused_with_the_option_for_them(tmp_path: Path) -> None:
     pq.write_table(
         small().rename_columns(["user_id", "item_id", "group_id", "when", "label"]), tmp_path / "a.parquet"
     )
@@ -131,7 +129,7 @@ def test_a_file_without_times_is_refused_and_says_how_to_name_them(tmp_path: Pat
     assert len(read_sequences(tmp_path / "a.parquet", {"event_time": "when"}).label) == 60
 
 
-def test_a_user_without_train_rows_leaves_the_others_as_they_are() -> None:
+def test_a_user_without_train_rows_does_not_affect_the_others() -> None:
     part = np.array([0, 0, 0, 1, 2, 1, 2, 0, 1, 2], np.int8)
     four = four_parts(np.array([0, 5, 7, 10]), part)
     assert four.tolist() == [

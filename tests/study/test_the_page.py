@@ -1,4 +1,6 @@
-"""performance.md, from a published file to a refreshed deployment, on a small file of the same form."""
+"""The study in performance.md, from a published file to a refreshed deployment, on a small file of that
+format.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Backbones that mean something, on simulated learners whose probabilities are known."""
+"""Backbones trained on simulated learners with known probabilities."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +73,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
 
 @pytest.fixture(scope="module")
 def control(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, dict[str, Any]]:
-    """The test rows of the same log dealt to the students at random, and what backbones make of them."""
+    """The test rows with all rows assigned to students at random, and the backbones' logits of them."""
     folder, table = tmp_path_factory.mktemp("control"), dealt(LOG)
     sequences = sequences_of(table)
     found = {}
@@ -101,18 +101,18 @@ def test_a_backbone_beats_the_skill_count_model_and_is_near_the_truth(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SMALL))
-def test_without_sequences_that_mean_something_the_lead_is_lost(
+def test_without_informative_sequences_there_is_no_gain(
     trained: tuple[Study, Path], control: tuple[pa.Table, dict[str, Any]], name: str
 ) -> None:
     rows, found = control
     _, counts = of_test(dealt(LOG))
-    if name not in ITEMS:  # those that see items still know how hard these are
+    if name not in ITEMS:  # backbones with items still use their difficulties
         assert area(rows, found[name]) < counts + MARGIN
     assert area(rows, found[name]) < area(of_test(LOG)[0], logits(trained[1], name)) - 0.1
 
 
 @pytest.mark.slow
-def test_items_that_a_backbone_does_not_see_are_left_for_slc(trained: tuple[Study, Path]) -> None:
+def test_slc_corrects_items_that_a_backbone_does_not_use(trained: tuple[Study, Path]) -> None:
     gain = {}
     for run in trained[0].runs:
         found = {row["method"]: row["auc"] for row in run.tables["ladder"]}
@@ -138,18 +138,18 @@ def test_logits_are_written_in_the_logs_contract(trained: tuple[Study, Path]) ->
 
 
 @pytest.mark.slow
-def test_a_finished_run_is_not_trained_again_and_the_page_is_complete(trained: tuple[Study, Path]) -> None:
+def test_a_finished_run_is_not_trained_again_and_the_report_is_complete(trained: tuple[Study, Path]) -> None:
     _, out = trained
-    told: list[str] = []
+    reported: list[str] = []
     log = out.parent / "log.parquet"
-    found = study(log, out, [small("dkt")], [225], Settings(), tell=told.append)
-    assert "dkt seed 225 is finished" in told
-    assert not [text for text in told if "epoch" in text]
+    found = study(log, out, [small("dkt")], [225], Settings(), tell=reported.append)
+    assert "dkt seed 225 is finished" in reported
+    assert not [text for text in reported if "epoch" in text]
     assert len(found.runs) == 5
     page = write_study(out, replace(found, dataset="assistments2017"))
     text = page.read_text()
     assert "| slc |" in text
-    assert "(0.7325)" in text  # the paper's figure beside ours
+    assert "(0.7325)" in text  # the paper's figure next to ours
     for name in ("auc", "nll", "density", "link", "training", "gain"):
         assert {(out / "tables" / f"{name}.{kind}").exists() for kind in ("csv", "md", "tex")} == {True}
     assert (out / "figures" / "over_time.png").exists()
@@ -177,7 +177,7 @@ def few(tmp_path: Path, name: str = "run", backbone: Backbone | None = None, aft
 
 
 @pytest.mark.parametrize("after", [1, 2, 4])
-def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path: Path, after: int) -> None:
+def test_an_interrupted_run_resumes_to_the_same_result(tmp_path: Path, after: int) -> None:
     whole = few(tmp_path, "whole")
     assert len(whole.epochs) > 4
     with pytest.raises(Stop):
@@ -187,7 +187,7 @@ def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path: Path, after: in
     assert [each["loss"] for each in whole.epochs] == [each["loss"] for each in resumed.epochs]
 
 
-def test_the_same_seed_gives_the_same_numbers_and_another_one_others(tmp_path: Path) -> None:
+def test_the_seed_determines_the_numbers(tmp_path: Path) -> None:
     first, second = few(tmp_path, "a"), few(tmp_path, "b")
     assert np.array_equal(first.logit, second.logit, equal_nan=True)
     sequences = sequences_of(learners(30, 40))
@@ -197,7 +197,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others(tmp_path: P
     assert not np.array_equal(first.logit, other.logit, equal_nan=True)
 
 
-def test_the_authors_choice_of_the_epoch_uses_calibration_rows(tmp_path: Path) -> None:
+def test_the_authors_selection_of_the_epoch_uses_calibration_rows(tmp_path: Path) -> None:
     sequences, backbone = sequences_of(learners(30, 40)), small("dkt", epochs=4, width=8)
     found = train(sequences, backbone, 7, Settings("calibration"), tmp_path, lambda text: None)
     assert found.chosen == 1 + int(np.argmax([each["auc"] for each in found.epochs]))
@@ -217,7 +217,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
         few(tmp_path)
 
 
-def test_a_full_disk_is_said_in_one_line_and_the_run_goes_on_later(tmp_path: Path) -> None:
+def test_a_full_disk_gives_one_line_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     pq.write_table(learners(30, 40), tmp_path / "log.parquet")
     arguments = (
         tmp_path / "log.parquet",
