@@ -1,4 +1,4 @@
-"""One throwaway home for the whole test session, set before anything heavy is imported."""
+"""One temporary home for the test session, set before heavy imports."""
 
 import os
 import shutil
@@ -34,13 +34,13 @@ os.environ.update(
 _OF_AN_EMPTY_AIRFLOW = ("alembic_version", "log_template", "slot_pool", "connection")
 
 
-# The same examples every time: what passed passes again. HYPOTHESIS_PROFILE=default looks for new ones.
+# The same examples every time, for repeatable runs. HYPOTHESIS_PROFILE=default searches for new ones.
 settings.register_profile("same", derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that wait for servers come first, large inputs next: no core waits for the last of them."""
+    """Run files that wait for servers first and large inputs next, so that no core is idle at the end."""
     ranks: dict[Path, int] = {}
     for item in items:
         own = [rank for rank, name in enumerate(("services", "slow")) if item.get_closest_marker(name)]
@@ -85,7 +85,7 @@ def metadata() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_runs_of_another_file() -> Iterator[None]:
-    """Empty Airflow's database after each file, so that no test depends on the files before it."""
+    """Empty Airflow's database after each file, so that tests do not depend on earlier files."""
     yield
     database = _HOME / "airflow" / "airflow.db"
     if not database.exists():

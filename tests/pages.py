@@ -1,4 +1,4 @@
-"""The blocks of a documentation page: commands, programs, settings, and what it says they answer."""
+"""The code blocks of a documentation page: commands, programs, settings and their stated output."""
 
 import os
 import re
@@ -14,7 +14,7 @@ NOT_RUN = re.compile(r"^ *<!-- not run: (.+) -->$")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its text, and why it is not run, where a comment above it says so."""
+    """A fenced block: its language, its text, and the comment above it that says why it is not run."""
 
     page: str
     line: int
@@ -25,14 +25,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Step:
-    """A command with the lines that it must answer, or a program (``python``) without any."""
+    """A command with the lines that it must print, or a program (``python``) without any."""
 
     kind: str
     text: str
     expected: tuple[str, ...] = ()
 
     def check(self, answer: str) -> None:
-        """Every expected line is in the answer; "…" stands for anything."""
+        """Assert that every expected line is in the output; "…" matches anything."""
         for line in self.expected:
             pattern = ".*".join(re.escape(part) for part in line.split("…"))
             found = re.search(f"^{pattern}$", answer, re.MULTILINE)
@@ -40,7 +40,7 @@ class Step:
 
 
 def pages() -> list[str]:
-    """README and the pages of the site, decision records included."""
+    """README and the pages of the site, including decision records."""
     docs = (ROOT / "docs").rglob("*.md")
     return ["README.md", *sorted(str(path.relative_to(ROOT)) for path in docs)]
 
@@ -80,12 +80,12 @@ def blocks(page: str | Path) -> list[Block]:
 
 
 def to_run(page: str | Path, *kinds: str) -> list[Block]:
-    """The blocks of a page that a test has to run, of some languages or of all."""
+    """The blocks of a page that a test must run, of all or some languages."""
     return [each for each in blocks(page) if each.not_run is None and (not kinds or each.kind in kinds)]
 
 
 def commands(block: Block) -> Iterator[Step]:
-    """The commands of a ``console`` block: ``$ `` begins one, ``> `` goes on, other lines are the answer."""
+    """The commands of a ``console`` block: ``$ `` starts one, ``> `` continues it, other lines are output."""
     for step in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         first, *lines = step.splitlines()
         command = [first, *(line[2:] for line in lines if line.startswith("> "))]
@@ -106,14 +106,14 @@ def steps(page: str | Path) -> Iterator[Step]:
 
 
 def environment() -> dict[str, str]:
-    """The variables of a terminal that knows our commands and none of our settings."""
+    """The variables of a terminal with our commands and without our settings."""
     foreign = ("AIRFLOW", "MLFLOW_", "SLC_OPS_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return kept | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"}
 
 
 def shell(command: str, cwd: Path, **variables: str) -> str:
-    """What a shell with our commands answers; it fails where the command does."""
+    """The output of a shell with our commands; fails if the command fails."""
     done = subprocess.run(
         ["bash", "-ec", command], cwd=cwd, capture_output=True, text=True, check=False,
         env={**environment(), "COLUMNS": "200", **variables},
@@ -129,10 +129,10 @@ def run(
     *,
     skip: Callable[[str], bool] = lambda command: False,
 ) -> int:
-    """Run the steps of a page from top to bottom in a directory; answers how many there were.
+    """Run the steps of a page from top to bottom in a directory; return their number.
 
-    Programs share ``names``, and what one command exports is there for the next. ``skip`` says which commands
-    are run elsewhere.
+    Programs share ``names``, and exported variables persist between commands. ``skip`` selects commands that
+    run elsewhere.
     """
     names = {} if names is None else names
     names["__name__"] = "__main__"

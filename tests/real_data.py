@@ -1,4 +1,4 @@
-"""Where real rows lie, if they are there: ``SLC_OPS_TEST_DATA``, or ``shared/data`` beside the checkout."""
+"""The location of real rows, if available: ``SLC_OPS_TEST_DATA``, or ``shared/data`` beside the checkout."""
 
 import os
 from pathlib import Path

@@ -16,7 +16,7 @@ def lint(root: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The package's sources, to break on purpose."""
+    """A copy of the package's sources that a test may break."""
     for source in (ROOT / "slc_ops").rglob("*.py"):
         target = tmp_path / source.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)

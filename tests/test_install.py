@@ -1,4 +1,4 @@
-"""The installer explains itself when it cannot work."""
+"""The installer gives a clear message if it cannot run."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def install(checkout: Path, **variables: str) -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
-def test_without_a_suitable_python_it_says_which_ones_are(checkout: Path) -> None:
+def test_without_a_suitable_python_it_names_suitable_ones(checkout: Path) -> None:
     result = install(checkout, PYTHON="/bin/false")
     assert result.returncode == 2
     assert "no Python 3.11, 3.12 or 3.13" in result.stderr
@@ -38,9 +38,7 @@ def test_without_a_suitable_python_it_says_which_ones_are(checkout: Path) -> Non
     assert not (checkout / ".venv").exists()
 
 
-def test_without_a_package_index_it_says_so_and_leaves_no_finished_mark(
-    checkout: Path, tmp_path: Path
-) -> None:
+def test_without_a_package_index_it_says_so_and_leaves_no_marker(checkout: Path, tmp_path: Path) -> None:
     nothing = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PATH": _path_without_uv()}
     result = install(checkout, **nothing)
     assert result.returncode == 2
@@ -48,7 +46,7 @@ def test_without_a_package_index_it_says_so_and_leaves_no_finished_mark(
     assert not (checkout / ".venv" / ".installed-from").exists()
 
 
-def test_a_half_finished_environment_is_built_anew(checkout: Path) -> None:
+def test_an_incomplete_environment_is_rebuilt(checkout: Path) -> None:
     (checkout / ".venv" / "bin").mkdir(parents=True)
     (checkout / ".venv" / "leftover").write_text("from an interrupted run")
     nothing = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PATH": _path_without_uv()}
@@ -57,7 +55,7 @@ def test_a_half_finished_environment_is_built_anew(checkout: Path) -> None:
     assert not (checkout / ".venv" / "leftover").exists()
 
 
-def test_the_second_time_costs_nothing() -> None:
+def test_a_second_install_does_nothing() -> None:
     result = subprocess.run(
         ["bash", "scripts/install.sh"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""What each target of the Makefile runs is said by markers, in one place."""
+"""The targets of the Makefile select tests by markers, defined in one place."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ INSTALLATIONS = ("tests.airflow.platform", "tests.production.installation import
 
 
 def expression(target: str) -> str:
-    """The markers of the one pytest line of a target."""
+    """The marker expression of a target's pytest line."""
     recipe = MAKEFILE.split(f"\n{target}: install")[1].split("\n\n")[0]
     (found,) = re.findall(r'(?:-m pytest|PYTEST\)) (?:-p \S+ )?-m "?([a-z ]+)"?$', recipe, re.MULTILINE)
     return found
@@ -43,5 +43,5 @@ def test_the_makefile_names_no_test_file() -> None:
     ),
     ids=lambda path: path.stem,
 )
-def test_a_module_that_starts_a_whole_installation_says_so(path: Path) -> None:
+def test_a_module_that_starts_an_installation_has_the_marker(path: Path) -> None:
     assert re.search(r"^pytestmark = .*pytest\.mark\.services", path.read_text(), re.MULTILINE)
