@@ -1,12 +1,12 @@
-"""One command: measure, print a table of ratios, write ``docs/performance.md`` with the machine named.
+"""Run all benchmarks, print a table of ratios and write ``docs/performance.md`` with the machine.
 
     make bench                 # everything: a quarter of an hour on two quiet cores
     make bench ROWS=1e6        # the same on smaller logs, in a few minutes; written to var/, not to docs/
 
-Every figure is taken in a process of its own, so that peaks of memory are its own too. Ratios are between
-figures of one run; exponents come from CPU seconds, which other programs on the machine hardly change. What
-was measured lies in ``var/bench.json``; ``--resume`` measures only the parts that are not in it. Sections of
-parts that were neither measured nor kept there stay on the page as they are, and say so.
+Every figure comes from a separate process, so peak memory is its own. Ratios compare figures of one run;
+exponents use CPU seconds, which other programs on the machine hardly change. Results are stored in
+``var/bench.json``; ``--resume`` measures only the missing parts. Sections of parts without results stay on
+the page, marked as from an earlier run.
 """
 
 import argparse
@@ -25,14 +25,14 @@ from correction_logs import write_log
 HERE = Path(__file__).parent
 KEPT = HERE.parent / "var" / "bench.json"
 SEED_TEST = 2
-SMALLER = 0.65  # items per row, where the largest log is too short for all of them
+SMALLER = 0.65  # items per row, if the largest log is too short for all of them
 SIZES = (1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8)
 ITEM_COUNTS = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7)
-WIDE_ITEMS = 13_000_000  # of which 20 million rows see a good ten million
+WIDE_ITEMS = 13_000_000  # of which about ten million occur in 20 million rows
 WIDE = ("wide-fit", "wide-publish", "wide-load", "wide-apply")
 BIN_COUNTS = (2, 4, 8, 16, 32, 64)
 PEERS = ("scikit-learn", "mcgrad", "netcal", "statsmodels")
-PATIENCE = 900  # seconds for a peer
+PATIENCE = 900  # time limit of another library, in seconds
 SLOW_PEERS = ("mcgrad", "statsmodels")
 
 
@@ -62,16 +62,16 @@ def main() -> None:
     print("\n" + text + f"\nwritten to {out.name}")
 
 
-# --- what is measured ---------------------------------------------------------------------------------
+# --- measurements --------------------------------------------------------------------------------------
 
 
 def refresh(rows: float) -> list[Figures]:
-    """The weekly refresh, first and next week, beside one comparison of the same methods."""
+    """The weekly refresh, first and next week, relative to one comparison of the same methods."""
     return [refresh_speed.measure(int(min(rows / 20, refresh_speed.FULL)))]
 
 
 def ladder(rows: float) -> list[Figures]:
-    """The whole ladder on two logs, beside the scan of their files."""
+    """All methods on two logs, relative to a scan of their files."""
     size = int(min(rows, 2e7))
     for seed in (1, SEED_TEST):
         write_log(size, 50_000, seed=seed)
@@ -80,7 +80,7 @@ def ladder(rows: float) -> list[Figures]:
 
 
 def one_fit(rows: float) -> list[Figures]:
-    """``slc-ops fit`` on one file, beside the scan of the columns that it reads."""
+    """``slc-ops fit`` on one file, relative to a scan of the columns that it reads."""
     size = int(min(rows, 2e7))
     write_log(size, 50_000)
     scan, whole = (best_of_three(what, size) for what in ("scan-fit", "fit"))
@@ -102,20 +102,20 @@ def by_rows(rows: float) -> list[Figures]:
 
 
 def large(rows: float) -> list[Figures]:
-    """The whole ladder on the largest log, scored on another of that length: its memory."""
+    """All methods on the largest log, scored on another of that length: peak memory."""
     for seed in (1, SEED_TEST):
         write_log(int(rows), 50_000, seed=seed)
     return [point("ladder", int(rows), 50_000)]
 
 
 def cluster(rows: float) -> list[Figures]:
-    """The ladder on a Spark cluster of two workers on loopback, beside the local engine; and its driver."""
+    """All methods on a Spark cluster of two workers on loopback and on the local engine; driver memory."""
     whole = int(min(rows, 2e7))
     return [on_cluster(whole // 10, "spark"), on_cluster(whole, "both")]
 
 
 def by_items(rows: float) -> list[Figures]:
-    """A log of fixed length with more and more items."""
+    """A log of fixed length with an increasing number of items."""
     size = int(min(rows, 2e7))
     found = []
     for items in (i for i in ITEM_COUNTS if i <= size):
@@ -125,7 +125,7 @@ def by_items(rows: float) -> list[Figures]:
 
 
 def wide(rows: float) -> list[Figures]:
-    """The life of a parameter set with ten million text ids: fitted, written, published, loaded, applied."""
+    """A parameter set with ten million text ids: fitted, written, published, loaded, applied."""
     size = int(min(rows, 2e7))
     items = min(WIDE_ITEMS, int(SMALLER * size))
     for seed in (1, SEED_TEST):
@@ -134,14 +134,14 @@ def wide(rows: float) -> list[Figures]:
 
 
 def by_bins(rows: float) -> list[Figures]:
-    """``slc_t`` with more and more time bins."""
+    """``slc_t`` with an increasing number of time bins."""
     size = int(min(rows, 3e6))
     write_log(size, 5_000)
     return [point("slc_t", size, 5_000, bins=bins) for bins in BIN_COUNTS]
 
 
 def peers(rows: float) -> list[Figures]:
-    """Other libraries on logs that they can manage, and ours on the same."""
+    """Other libraries on logs that they can handle, and ours on the same."""
     found = []
     for name in PEERS:
         size, items = (20_000, 200) if name in SLOW_PEERS else (100_000, 1_000)
@@ -158,7 +158,7 @@ PARTS: dict[str, Callable[[float], list[Figures]]] = {
 
 
 def point(what: str, rows: int, items: int, *, bins: int = 10, test: bool = False) -> Figures:
-    """One measurement in a process of its own."""
+    """One measurement in a separate process."""
     asked = [what, str(rows), str(items), str(bins), str(int(test))]
     answer = subprocess.run(
         [sys.executable, str(HERE / "bench_point.py"), *asked], check=True, stdout=subprocess.PIPE, text=True
@@ -169,7 +169,7 @@ def point(what: str, rows: int, items: int, *, bins: int = 10, test: bool = Fals
 
 
 def on_cluster(rows: int, engines: str) -> Figures:
-    """The ladder on both engines, or on one of them."""
+    """All methods on both engines, or on one of them."""
     asked = [str(rows), "50000", "all", engines]
     answer = subprocess.run(
         [sys.executable, str(HERE / "spark_speed.py"), *asked],
@@ -181,7 +181,7 @@ def on_cluster(rows: int, engines: str) -> Figures:
 
 
 def peer(name: str, logs: list[Path]) -> Figures:
-    """Another library, in the environment that has it; why it is missing, where it is."""
+    """Another library in its environment, or the reason why it is missing."""
     own = HERE.parent / ".venv-bench" / "bin" / "python"
     python = str(own) if own.exists() else sys.executable
     try:

@@ -1,4 +1,4 @@
-"""The page that ``bench.py`` writes: tables, exponents, and every bar with whether it was met."""
+"""The page that ``bench.py`` writes: tables, exponents, and whether each bar was met."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import refresh_speed
 
-LARGE = 1e6  # rows from which on an exponent says something about rows
+LARGE = 1e6  # the smallest log whose time is not dominated by the start
 Figures = dict[str, Any]
 
 
@@ -19,7 +19,7 @@ EARLIER = "*From an earlier run; its machine and load differ from those above.*"
 
 
 def section(text: str, title: str) -> str:
-    """The section of a page under a title; empty where it has none."""
+    """The section of a page under a title; empty if it has none."""
     found = re.search(rf"^{title}\n.*?(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     return found[0].rstrip("\n") if found else ""
 
@@ -87,8 +87,8 @@ def refresh_text(figures: list[Figures]) -> str:
     )
     return (
         f"Nine weeks of {found['rows_per_week']:,} rows, 14 methods, all steps from extraction to promotion "
-        "beside one `slc-ops compare --methods all` on the newest fold's calibration and test weeks, its "
-        f"intervals included: {ratios}. Peak {peak:.1f} GB "
+        "relative to one `slc-ops compare --methods all` on the newest fold's calibration and test weeks "
+        f"with intervals: {ratios}. Peak {peak:.1f} GB "
         f"({_bar(peak, refresh_speed.PEAK_BAR_GB)}). The bars are set at five million rows a week; the "
         f"columns after the peak are the seconds of each step.\n\n{refresh_speed.table(found)}"
     )
@@ -157,8 +157,8 @@ def cluster_text(figures: list[Figures]) -> str:
     ]
     head = ["rows", "session opens (s)", "Spark (s)", "local (s)", "driver, Python (MB)", "driver, JVM (MB)"]
     return (
-        "The whole ladder fitted on one log and scored on another, one method at a "
-        "time, by a master and two workers of one core each on this machine, the session not counted. "
+        "All methods fitted on one log and scored on another, one at a time, by a master and two workers of "
+        "one core each on this machine, without the start of the session. "
         f"{ratio:.1f} × the local engine ({bar}).\n\n" + _table(head, table)
     )
 
@@ -217,7 +217,7 @@ def wide_text(figures: list[Figures]) -> str:
     ]
     return (
         f"{figures[0]['rows']:,} rows with {figures[0]['distinct']:,.0f} items whose "
-        "ids are text; each step in a process of its own.\n\n"
+        "ids are text; each step in a separate process.\n\n"
         + _table(["step", "seconds", "CPU seconds", "peak GB", ""], table)
     )
 
@@ -242,12 +242,19 @@ def peers_text(figures: list[Figures]) -> str:
         ratio = f"{theirs['fit_cpu'] / ours['fit_cpu']:,.1f}"
         scores = [f"{theirs[metric]:.4f} / {ours[metric]:.4f}" for metric in ("auc", "nll")]
         table.append([name, log, f"{theirs['fit']:.2f}", f"{theirs['fit_cpu']:.2f}", ratio, *scores])
-    head = ["peer", "log", "seconds", "CPU seconds", "× ours (CPU)", "AUC theirs / ours", "NLL theirs / ours"]
+    head = [
+        "library",
+        "log",
+        "seconds",
+        "CPU seconds",
+        "× ours (CPU)",
+        "AUC theirs / ours",
+        "NLL theirs / ours",
+    ]
     return (
-        "Each on a log that it can manage, the fit alone, data in memory; AUC "
-        "and NLL on a second log of the same items. Ours is `slc_eb`, which also chooses its prior. netcal "
-        "knows no items: it answers another question, and stands here for Platt scaling.\n\n"
-        + _table(head, table)
+        "Each library on a log that it can handle, the fit alone, data in memory; AUC and NLL on a second "
+        "log of the same items. Ours is `slc_eb`, which also estimates its prior. netcal has no items; it "
+        "represents Platt scaling here.\n\n" + _table(head, table)
     )
 
 

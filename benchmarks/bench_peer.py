@@ -1,8 +1,8 @@
-"""One other library on two logs: how long its fit takes, and what it is worth. Run by ``bench.py``.
+"""Another library on two logs: the duration of its fit and its metrics. Run by ``bench.py``.
 
     python benchmarks/bench_peer.py scikit-learn|statsmodels|mcgrad|netcal CALIBRATION TEST
 
-Knows nothing of slc_ops, so that it runs in the environment of the peers.
+Does not import slc_ops, so that it runs in the environment of the other libraries.
 """
 
 import json

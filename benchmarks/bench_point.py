@@ -1,4 +1,4 @@
-"""One measurement, as JSON: seconds in all, of the fit, CPU seconds, peak MB. Run by ``bench.py``."""
+"""One measurement as JSON: seconds in total and of the fit, CPU seconds, peak MB. Run by ``bench.py``."""
 
 import json
 import resource
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def peak_megabytes() -> float:
-    """The largest resident set of this program; ``ru_maxrss`` would count the one that started it, too."""
+    """The peak resident set of this process; ``ru_maxrss`` would include the parent's."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -54,7 +54,7 @@ def scan(paths: Paths) -> dict[str, float]:
 
 
 def scan_fit(paths: Paths) -> dict[str, float]:
-    """The same of the columns that a fit reads."""
+    """The same for the columns that a fit reads."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(paths[0]) as file:
@@ -65,7 +65,7 @@ def scan_fit(paths: Paths) -> dict[str, float]:
 
 
 def fit_file(paths: Paths) -> dict[str, float]:
-    """``slc-ops fit`` on one log, the set written."""
+    """``slc-ops fit`` on one log, including the written set."""
     import tempfile
 
     from slc_ops.methods.fitting.calibration import Calibration
@@ -89,7 +89,7 @@ def ladder(paths: Paths) -> dict[str, float]:
 
 
 def fit(method: str, paths: Paths, bins: int) -> dict[str, float]:
-    """One method; with a second log also what it is worth there."""
+    """One method; with a second log also its metrics there."""
     from slc_ops.methods import FitOptions
     from slc_ops.methods import fit as fit_method
     from slc_ops.rows.interactions import InteractionLog
@@ -106,11 +106,11 @@ def fit(method: str, paths: Paths, bins: int) -> dict[str, float]:
     return found
 
 
-# --- the life of a wide parameter set -----------------------------------------------------------------
+# --- a wide parameter set ------------------------------------------------------------------------------
 
 
 def set_of(log: Path) -> Path:
-    """Where the set that was fitted on a log lies."""
+    """The path of the set fitted on a log."""
     return log.with_name(log.stem + "-set")
 
 

@@ -3,7 +3,7 @@
     python benchmarks/correction_apply.py [items]
 
 Bars: loading 2 s, 10 million rows a second and core from a log, 5 million from ids and logits as a server
-gets them, 50 µs for one row. Seconds are of processor time: what counts is a core, not who else uses it.
+gets them, 50 µs for one row. Seconds are CPU seconds.
 """
 
 import sys

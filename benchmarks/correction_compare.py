@@ -1,4 +1,4 @@
-"""The whole ladder on two logs, as ``slc-ops compare --methods all`` runs it.
+"""All methods on two logs, as ``slc-ops compare --methods all`` runs it.
 
     python benchmarks/correction_compare.py [rows] [items]
 

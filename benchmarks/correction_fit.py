@@ -1,11 +1,11 @@
-"""``slc-ops fit --input`` of one Parquet file, against the time pyarrow needs to read the same four columns.
+"""``slc-ops fit --input`` of one Parquet file, relative to a scan of the same four columns by pyarrow.
 
     python benchmarks/correction_fit.py [rows] [items] [int|text] [method]
 
-Bar: 2.0 × the scan of item, label, logit and event time at 20 million rows. Each figure is taken in a process
-of its own, whose first use of memory is part of the work, around the command (reading, fit, digest, written
-parameter set), without the start of the interpreter. Scan and fit take turns, and the best of each counts, so
-that a busy machine slows both alike.
+Bar: 2.0 × the scan of item, label, logit and event time at 20 million rows. Each figure comes from a
+separate process and covers the command (reading, fit, digest, written parameter set, first use of memory)
+without the start of the interpreter. Scan and fit alternate, and the best of each counts, so that a busy
+machine slows both equally.
 """
 
 import subprocess
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def measured(what: str, path: Path, method: str) -> tuple[float, float]:
-    """Wall and CPU seconds of one piece of work, in a process of its own."""
+    """Wall-clock and CPU seconds of one task in a separate process."""
     asked = [sys.executable, __file__, "--once", what, str(path), method]
     seconds = subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
     wall, cpu = map(float, seconds.split())
@@ -43,7 +43,7 @@ def measured(what: str, path: Path, method: str) -> tuple[float, float]:
 
 
 def once(what: str, path: str, method: str) -> None:
-    """Do it, and print how long it took."""
+    """Run the task and print its duration."""
     if what == "scan":
         import pyarrow.parquet as pq
 

@@ -2,7 +2,7 @@
 
     python benchmarks/correction_memory.py [rows ...]
 
-Bar: under 1.5 GB at 100 million rows. Each size runs in a process of its own.
+Bar: under 1.5 GB at 100 million rows. Each size runs in a separate process.
 """
 
 import resource

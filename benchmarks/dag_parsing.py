@@ -1,7 +1,7 @@
-"""Processor time that Airflow's DAG processor spends on our files: benchmarks/dag_parsing.py
+"""CPU time of Airflow's DAG processor for our files: benchmarks/dag_parsing.py
 
-Each file in a fork of the DAG processor, as Airflow does it; the best of three rounds. Beside it, in the same
-run, a file with one empty DAG: what Airflow itself costs.
+Each file in a fork of the DAG processor, as in Airflow; the best of three rounds. For comparison the same run
+parses a file with one empty DAG, the cost of Airflow itself.
 """
 
 import os

@@ -1,17 +1,17 @@
-"""What the decision does in simulated worlds, window after window, and whether the next window is covered.
+"""The decision in simulated worlds, window by window, and the coverage of the next window.
 
     python benchmarks/decision_worlds.py [--worlds 100] [--windows 26] [--only null_jump,bias] [--keep DIR]
 
 A world has items with lasting offsets or none, users, and a level that may jump from window to window, which
-all rows of a window share. The frozen model knows everything but the offsets and the jumps (``shift`` is its
+all rows of a window share. The frozen model is exact except for the offsets and the jumps (``shift`` is its
 constant error). Every window is scored by Platt and ``slc_eb`` fitted on the windows before it, as a refresh
 does, and the method is decided after it; the next window is served by that decision.
 
-The table says, per kind of world: the share of worlds with an item method as champion at the end, by the
+The table has, per kind of world: the share of worlds with an item method as champion at the end, by the
 sixth window, and ever; with at most one change of method (once from "none" on, once after the first
 champion); the coverage of the next window's difference by its 95 % interval, slc_eb and frozen against Platt;
-what was served against Platt refitted every window and against the frozen model; and the regret against the
-best of frozen, ``platt_eb`` and ``slc_eb`` in hindsight, the mean over worlds. The bars: worlds without
+served minus Platt refitted every window and minus the frozen model; and the regret against the
+best of frozen, ``platt_eb`` and ``slc_eb`` in hindsight, mean over worlds. The bars: worlds without
 lasting offsets have no item champion at the end in 95 of 100; worlds with them have one by window 6 in 95 of
 100; a level that jumps changes the method at most once in 90 of 100; coverage is
 between 0.90 and 0.98 where windows share a shock; the regret is at most 0.0005, where the frozen model is
@@ -117,7 +117,7 @@ BIASED = ("bias", "bias_jump", "bias_jump_calib")
 
 
 def tables(world: World, windows: int, seed: int) -> list[pa.Table | None]:
-    """The rows of every window, None for one without."""
+    """The rows of every window, None for a window without rows."""
     rng = np.random.default_rng(seed)
     lasting = rng.normal(0, world.bias, world.items)
     effect = rng.normal(0, world.user, world.users) if world.user else np.zeros(world.users)
@@ -214,7 +214,7 @@ def _entry(
 
 
 def loss_sums(label: np.ndarray, probability: np.ndarray, users: Clusters) -> UserSums:
-    """The sums by user that the series needs; no ranks."""
+    """The sums by user that the series needs, without ranks."""
 
     def by_user(values: np.ndarray) -> np.ndarray:
         return np.bincount(users.of_row, values, users.count)
@@ -229,7 +229,7 @@ def loss_sums(label: np.ndarray, probability: np.ndarray, users: Clusters) -> Us
 
 
 def served(entries: list[Entry], rules: Decision | None = None, listed: Sequence[str] = LISTED) -> list[str]:
-    """The method after each window: what serves the next one."""
+    """The method after each window, which serves the next one."""
     current, found = "base", []
     for number in range(1, len(entries) + 1):
         current = decide_method(entries[:number], current, listed, rules or Decision()).method
@@ -238,7 +238,7 @@ def served(entries: list[Entry], rules: Decision | None = None, listed: Sequence
 
 
 def regret(entries: list[Entry], path: list[str]) -> float:
-    """NLL of what served the windows after the first minus that of the best method in hindsight."""
+    """NLL of the served windows after the first minus that of the best method in hindsight."""
 
     def loss(methods: Sequence[str]) -> float:
         pairs = [scored.difference(each, "base") for each, scored in zip(methods, entries[1:], strict=True)]
@@ -249,7 +249,7 @@ def regret(entries: list[Entry], path: list[str]) -> float:
 
 
 def summary(all_of: list[list[Entry]], listed: Sequence[str] = ()) -> dict[str, float]:
-    """What happened in the worlds of one kind, which compare the default list and what is ``listed``."""
+    """The results of the worlds of one kind, which compare the default list and the ``listed`` methods."""
     paths = [served(entries, listed=(*LISTED, *listed)) for entries in all_of]
     item = [[TABLE[method].per_item for method in path] for path in paths]
     changes = [sum(a != b for a, b in zip(["base", *path], path, strict=False)) for path in paths]
@@ -277,7 +277,7 @@ def summary(all_of: list[list[Entry]], listed: Sequence[str] = ()) -> dict[str, 
 
 
 def coverage(all_of: list[list[Entry]], method: str) -> float:
-    """How often the interval of the next window held it."""
+    """How often the interval of the next window contained its difference."""
     held = []
     for entries in all_of:
         for number in range(4, len(entries)):
@@ -311,7 +311,7 @@ def failures(kind: str, found: dict[str, float]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Simulate, print the table, and say which bars are missed."""
+    """Simulate, print the table and the missed bars."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--worlds", type=int, default=100)
     parser.add_argument("--windows", type=int, default=26)

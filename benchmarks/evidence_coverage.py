@@ -1,9 +1,9 @@
-"""How often the 95 % intervals hold the true difference, and how they compare with the brute-force bootstrap.
+"""Coverage of the 95 % intervals of a true difference, compared with the brute-force bootstrap.
 
 Platt and SLC are fitted once; their true ΔNLL and ΔAUC are those of a very large population. Then new users
-come, a few hundred at a time, and each time the interval either holds the truth or not. Users have abilities
-that the backbone knows only in part, so a user's rows are alike. Run ``python benchmarks/evidence_coverage.py
-[TESTS]``; the expected count is 95 of 100, and 90 to 99 is what chance allows.
+are drawn, a few hundred at a time, and each interval covers the truth or not. The backbone knows users'
+abilities only in part, so a user's rows are correlated. Run ``python benchmarks/evidence_coverage.py
+[TESTS]``; the expected count is 95 of 100, and chance allows 90 to 99.
 """
 
 import sys
@@ -23,7 +23,7 @@ BIAS = np.random.default_rng(0).normal(0, 0.7, ITEMS)
 
 
 def rows(users: int, seed: int) -> pa.Table:
-    """Users of very different activity, with abilities that the backbone half knows."""
+    """Users of very different activity, with abilities that the backbone knows in part."""
     rng = np.random.default_rng([1, seed])
     user = np.repeat(np.arange(users), rng.geometric(1 / PER_USER, users))
     ability, known = rng.normal(0, 1, users), rng.normal(0, 0.7, users)
@@ -53,7 +53,7 @@ def main(tests: int) -> None:
     population, truth = read(100_000, 10**6 + 1)
     p = 1 / (1 + np.exp(-truth))
     a, b = slc.apply(population), platt.apply(population)
-    # The expected loss given the truth: what infinitely many answers of these users would give.
+    # The expected loss given the truth, as with infinitely many answers of these users.
     if_right = log_loss(np.ones(p.size), a) - log_loss(np.ones(p.size), b)
     if_wrong = log_loss(np.zeros(p.size), a) - log_loss(np.zeros(p.size), b)
     true_nll = float(np.mean(p * if_right + (1 - p) * if_wrong))

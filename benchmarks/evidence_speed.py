@@ -1,4 +1,4 @@
-"""How fast and how big: the AUC of 20 million rows, paired intervals on a million.
+"""Time and memory of the AUC of 20 million rows and of paired intervals on a million.
 
 Run ``python benchmarks/evidence_speed.py [ROWS]``. Memory is the process's peak beyond the input arrays.
 """

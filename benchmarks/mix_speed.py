@@ -1,4 +1,4 @@
-"""``slc_mix`` beside ``slc_eb`` on many rows, and beside other libraries on a million.
+"""``slc_mix`` compared with ``slc_eb`` on many rows, and with other libraries on a million.
 
     python benchmarks/mix_speed.py large [--rows 20000000] [--users 200000]
     python benchmarks/mix_speed.py large --rows 1000000 --users 1000000 --once
@@ -7,9 +7,9 @@
 
 ``large``: 50,000 items, 200 groups, a standard deviation of 0.5 per item's offset, 0.4 per item's slope, 0.5
 per group (and 0.5 per user with ``--users``), so that every block enters. Both methods are fitted one after
-the other to the same log in memory, each without what the other worked out; the seconds are those of the
-processor, so that a busy machine changes little, and the peak is that of the whole process. With ``--users``
-the effects of ``slc_mix`` have ``user`` among them; with ``--once`` each of them comes once.
+the other to the same log in memory, without shared intermediate results; seconds are CPU seconds, and the
+peak is that of the process. With ``--users`` the effects of ``slc_mix`` include ``user``; with ``--once``
+each user has one row.
 
 ``older``: 26 windows whose items drift (half of an item's variance lasts, half changes with a half-life of
 eight windows); fitted with all rows, with rows limited to a quarter of them (as 130 million rows are), and
@@ -17,7 +17,7 @@ with the windows of ``slc_eb`` alone; NLL on the next window.
 
 ``peers``: 5,000 items, 100 groups, the same effects without users; fitted on the first rows, scored on as
 many later ones. ENV holds gpboost, mcgrad, scikit-learn and pyarrow (requirements-bench.txt). Each library
-runs in a process of its own with all cores: gpboost with an intercept per item and per group and the logit
+runs in a separate process with all cores: gpboost with an intercept per item and per group and the logit
 as offset, one-hot logistic regression of items, groups and the logit, MCGrad with item and group as
 categories.
 """
@@ -39,7 +39,7 @@ SPREAD = {"item": 0.5, "slope": 0.4, "group": 0.5, "user": 0.5}
 
 
 def table(rows: int, items: int, groups: int, users: int, seed: int) -> pa.Table:
-    """Rows of a frozen model that knows none of the effects; items are as frequent as 1/rank^0.6."""
+    """Rows of a frozen model without any of the effects; item frequencies follow 1/rank^0.6."""
     rng, fixed = np.random.default_rng(seed), np.random.default_rng(0)
     sizes = {"item": items, "slope": items, "group": groups, "user": users or 1}
     effects = {name: fixed.normal(0, sd, sizes[name]) for name, sd in SPREAD.items()}
@@ -67,7 +67,7 @@ def nll(label: np.ndarray, p: np.ndarray) -> float:
 
 
 def fitted(method: str, log: object, effects: tuple[str, ...]) -> tuple[object, dict[str, float]]:
-    """A fit, and its seconds by the clock and of the processor."""
+    """A fit with its wall-clock and CPU seconds."""
     from slc_ops.methods import FitOptions, fit_prepared
     from slc_ops.methods.fitting.calibration import Calibration
 
@@ -77,7 +77,7 @@ def fitted(method: str, log: object, effects: tuple[str, ...]) -> tuple[object, 
 
 
 def large(rows: int, users: int, path: Path) -> None:
-    """Both methods on the log, and what entered."""
+    """Both methods on the log, and the effects that entered."""
     from slc_ops.rows.interactions import InteractionLog
 
     effects = ("item", "slope", "group", *(["user"] if users else []))
@@ -94,7 +94,7 @@ def large(rows: int, users: int, path: Path) -> None:
 
 
 def drifting(rows: int, items: int, groups: int, users: int, window: int) -> pa.Table:
-    """One window of a log whose items drift; items are as frequent as 1/rank."""
+    """One window of a log whose items drift; item frequencies follow 1/rank."""
     fixed, rng = np.random.default_rng(0), np.random.default_rng(window + 1)
     lasting, slope = fixed.normal(0, 0.35, items), fixed.normal(0, 0.3, items)
     group, of_user = fixed.normal(0, 0.4, groups), fixed.normal(0, 0.5, users or 1)
@@ -116,7 +116,7 @@ def drifting(rows: int, items: int, groups: int, users: int, window: int) -> pa.
 
 
 def older(rows: int, users: int, windows: int = 26) -> None:
-    """The loss of sampling old rows."""
+    """The loss caused by sampling old rows."""
     from slc_ops.methods import FitOptions, fit_prepared
     from slc_ops.methods.fitting import older_rows
     from slc_ops.methods.fitting.calibration import Calibration
@@ -201,7 +201,7 @@ def peer(name: str, directory: Path) -> None:
 
 
 def peers(rows: int, python: str, items: int = 5_000, groups: int = 100) -> None:
-    """Ours and the other libraries, one after the other."""
+    """Ours and the other libraries, in sequence."""
     from slc_ops.rows.interactions import InteractionLog
 
     with TemporaryDirectory() as scratch:
@@ -222,7 +222,7 @@ def peers(rows: int, python: str, items: int = 5_000, groups: int = 100) -> None
 
 
 def main() -> None:
-    """One of the two."""
+    """Run one of the modes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=["large", "older", "peers", "peer", "fit-large"])
     parser.add_argument("--rows", type=int)
@@ -242,7 +242,9 @@ def main() -> None:
         large(asked.rows, asked.users, asked.data)
     else:
         rows = asked.rows or 20_000_000
-        with TemporaryDirectory() as scratch:  # the rows are made in another process, whose memory goes
+        with (
+            TemporaryDirectory() as scratch
+        ):  # the rows are generated in another process, whose memory is then free
             path = Path(scratch) / "log.parquet"
             made = table(rows, 50_000, 200, asked.users, 1)
             if asked.once:

@@ -1,6 +1,6 @@
-"""The paper's whole synthetic regime map, held against its bounds: ``python benchmarks/paper_regime.py``.
+"""The paper's synthetic regime map, compared with its bounds: ``python benchmarks/paper_regime.py``.
 
-All 30 cells with five seeds, for 1PL and 2PL, as a table; ends with status 1 where a bound is broken.
+All 30 cells with five seeds, for 1PL and 2PL, as a table; ends with status 1 if a bound is broken.
 """
 
 import sys
@@ -14,7 +14,7 @@ PANELS = (("static_gain", 100, "(a) static minus Platt, points of AUC"),
 
 
 def broken(rows: list[dict]) -> list[str]:
-    """The paper's statements that the map does not bear out."""
+    """The paper's statements that the map contradicts."""
     found = []
     for row in rows:
         where = f"{row['model']}, Q = {row['q']:g}, {row['obs_per_item_and_bin']} per item and bin"

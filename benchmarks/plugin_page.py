@@ -1,9 +1,10 @@
-"""How long the SLC page takes: 50 deployments, a year of weeks each, one of them with a million items.
+"""Response time of the SLC page: 50 deployments, a year of weeks each, one of them with a million items.
 
     python benchmarks/plugin_page.py [--deployments 50] [--items 1000000]
 
 Airflow's real API application with a signed token, in this process; the ledger is SQLite. Ends with code 1
-when a page takes more than 300 ms of processor time; the first look, which reads tables, is shown apart.
+when a page takes more than 300 ms of processor time; the first request, which reads tables, is listed
+separately.
 """
 
 import argparse
@@ -20,7 +21,7 @@ LIMIT = 300
 
 
 def main() -> None:
-    """Fill a throwaway home, ask each page a few times, print medians."""
+    """Fill a temporary home, request each page a few times, print medians."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--deployments", type=int, default=50)
     parser.add_argument("--items", type=int, default=1_000_000)
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 def measure(deployments: int, items: int) -> float:
-    """Time the pages; the slowest one's milliseconds."""
+    """Time the pages; return the milliseconds of the slowest."""
     sys.path.insert(0, str(ROOT))
     from airflow.api_fastapi.app import create_app
     from airflow.utils.db import initdb

@@ -1,10 +1,10 @@
-"""What ``slc_eb`` loses when it chooses its prior on a sample: v, s and the loss on a later log, either way.
+"""The loss of ``slc_eb`` if its prior is chosen on a sample: v, s and the NLL on a later log, both ways.
 
     python benchmarks/prior_sample.py [rows] [world ...]
 
 Every world is a calibration log and a later one of half the rows: popular and rare items, busy and idle
 users. Offsets last (``sd``) or pass (``passing``: they change with the last fifth of the log, and again with
-the next one). Both fits are made on all rows; only the rows that the prior is chosen on differ.
+the next one). Both fits are made on all rows; only the rows on which the prior is chosen differ.
 """
 
 import sys

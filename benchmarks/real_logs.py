@@ -1,4 +1,4 @@
-"""Real logs with the logits of a frozen model, and what can go wrong with a log.
+"""Real logs with the logits of a frozen model, and typical faults of logs.
 
 Every log is a data frame in the log's contract with ``event_time`` in UTC and a ``group_id`` where the data
 have one. Data come from packages of PyPI and npm (fetched once into a folder) or from a folder of files:
@@ -8,7 +8,7 @@ have one. Data come from packages of PyPI and npm (fetched once into a folder) o
 * ``flights_2001``: a fifth of the flights of early 2001 (``vega-datasets``), routes, origins as groups.
 * ``films``: MovieLens-100k (``recbole``), films; the model knows each user's rate before the log begins.
 * ``pupils``: ASSISTments 2017 by interaction index, problems, skills as groups, logits of a DKT: files
-  ``as17_dkt.{calibration,test}.parquet`` of the folder; ``slc-ops study`` makes such logits (docs/study.md).
+  ``as17_dkt.{calibration,test}.parquet`` of the folder; ``slc-ops study`` makes them (docs/performance.md).
 * ``employment``: a third party's frozen LightGBM on the American Community Survey (``nannyml``).
 * ``clicks``: a sample of the Open Bandit data (``obp``), 0.5 % positives, days instead of weeks.
 """
@@ -39,7 +39,7 @@ def wheel(name: str, folder: Path) -> zipfile.ZipFile:
 
 
 def flights(folder: Path, backbone: str = "thin", items: str = "routes") -> pd.DataFrame:
-    """New York 2013 from March on; the model has seen January and February."""
+    """New York 2013 from March on; the model is trained on January and February."""
     from benchmarks.flights_replay import flights as year
     from benchmarks.flights_replay import log_of
 
@@ -50,7 +50,7 @@ def flights(folder: Path, backbone: str = "thin", items: str = "routes") -> pd.D
 
 
 def flights_2001(folder: Path) -> pd.DataFrame:
-    """January is what the model has seen: hour, weekday, distance."""
+    """The model is trained on January: hour, weekday, distance."""
     archive = folder / "vega-datasets-3.2.1.tgz"
     if not archive.exists():
         command = ["npm", "pack", "--silent", "vega-datasets@3.2.1"]
@@ -79,13 +79,13 @@ def flights_2001(folder: Path) -> pd.DataFrame:
 
 
 def films(folder: Path) -> pd.DataFrame:
-    """MovieLens-100k: four stars or more; the model knows a user's rate in the first month, or the mean."""
+    """MovieLens-100k: four stars or more; the model uses a user's rate in the first month, or the mean."""
     with wheel("recbole==1.2.1", folder) as archive:
         text = archive.read("recbole/dataset_example/ml-100k/ml-100k.inter").decode()
     rows = pd.read_csv(io.StringIO(text), sep="\t").set_axis(["user", "item", "rating", "seconds"], axis=1)
     rows = rows.sort_values("seconds", kind="stable").reset_index(drop=True)
     label = (rows["rating"] >= 4).astype(np.int8)
-    begun = rows.groupby("user").cumcount() < 10  # a user's first ten ratings are known to the model
+    begun = rows.groupby("user").cumcount() < 10  # the model uses a user's first ten ratings
     known = label[begun].groupby(rows["user"][begun]).agg(["sum", "count"])
     mean = label[begun].mean()
     rate = ((known["sum"] + 5 * mean) / (known["count"] + 5)).reindex(rows["user"]).to_numpy()
@@ -112,7 +112,7 @@ def pupils(folder: Path) -> pd.DataFrame:
 
 
 def employment(folder: Path) -> pd.DataFrame:
-    """American Community Survey, Massachusetts, 2016 to 2018: a week of 8,000 people after the other."""
+    """American Community Survey, Massachusetts, 2016 to 2018: weeks of 8,000 people."""
     with wheel("nannyml==0.13.1", folder) as archive:
         parts = [
             pd.read_parquet(io.BytesIO(archive.read(f"nannyml/datasets/data/employment_MA_{name}.pq")))
@@ -134,7 +134,7 @@ def employment(folder: Path) -> pd.DataFrame:
 
 
 def clicks(folder: Path) -> pd.DataFrame:
-    """Open Bandit: the model knows the rate by position of the randomised part."""
+    """Open Bandit: the model uses the rate by position of the randomised part."""
     with wheel("obp==0.4.1", folder) as archive:
         shown, drawn = (
             pd.read_csv(io.BytesIO(archive.read(f"obp/dataset/obd/{policy}/all/all.csv")))
@@ -155,7 +155,7 @@ def clicks(folder: Path) -> pd.DataFrame:
 
 
 def frozen_logits(features: pd.DataFrame, label: pd.Series, seen: np.ndarray) -> np.ndarray:
-    """The logits of a logistic regression on categories that has seen some of the rows."""
+    """The logits of a logistic regression on categories, trained on some of the rows."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import OneHotEncoder
 
@@ -187,7 +187,7 @@ def in_contract(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def sunday_start(rows: pd.DataFrame, days: int) -> pd.DataFrame:
-    """The log goes live on the last day of its first window."""
+    """The log starts on the last day of its first window."""
     first = rows["event_time"].min().normalize()
     monday = first - pd.Timedelta(days=first.day_of_week)
     return rows[rows["event_time"] >= monday + pd.Timedelta(days=6)] if days == 7 else rows
@@ -209,7 +209,7 @@ def thinned(rows: pd.DataFrame, days: int) -> pd.DataFrame:
 
 
 def shuffled(rows: pd.DataFrame, days: int) -> pd.DataFrame:
-    """Items are permuted: a negative control, where no item method may stay."""
+    """Items are permuted: a negative control, in which no item method may keep serving."""
     return rows.assign(item_id=np.random.default_rng(1).permutation(rows["item_id"].to_numpy()))
 
 

@@ -1,18 +1,18 @@
-"""The weekly refresh beside one comparison of the same methods: first week, next week, by step.
+"""The weekly refresh relative to one comparison of the same methods: first week, next week, by step.
 
     python benchmarks/refresh_speed.py [--rows-per-week 5e6] [--home DIR]
 
 A lake of nine simulated weeks (200,000 users and 30,000 items at five million rows a week) is refreshed for
-its eighth week from nothing, then for its ninth, with every method; then ``compare`` fits and scores the same
-methods once, on the calibration and test weeks of the newest fold, with intervals as ``slc-ops compare`` does
-it. Each runs in a process of its own; ratios are between wall times of one
-run. The bars: the first refresh within 15 ×, the next within 3.5 × the comparison, 2.5 GB at most.
+its eighth week from scratch, then for its ninth, with every method; then ``compare`` fits and scores the same
+methods once, on the calibration and test weeks of the newest fold, with intervals, like ``slc-ops compare``.
+Each runs in a separate process; ratios are between wall times of one run. The bars: the first refresh within
+15 ×, the next within 3.5 × the comparison, 2.5 GB at most.
 
     python benchmarks/refresh_speed.py --lists [--rows-per-week 3e5]
 
-The default list beside the same list without ``slc_mix``: two homes over one lake of 29 weeks, more than
-``slc_mix`` remembers, refreshed for the week before the last from nothing, then for the last. Ratios are
-between CPU seconds of one run. The bar: the last week's refresh within 1.6 ×.
+The default list compared with the same list without ``slc_mix``: two homes over one lake of 29 weeks, more
+than the memory of ``slc_mix``, refreshed for the week before the last from scratch, then for the last. Ratios
+are between CPU seconds of one run. The bar: the last week's refresh within 1.6 ×.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def lists_table(found: dict[str, Any]) -> str:
 
 
 def run(what: str, home: Path, *arguments: object) -> dict[str, Any]:
-    """One measurement in a process of its own."""
+    """One measurement in a separate process."""
     installation = {"SLC_OPS_HOME": str(home / "home"), "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml")}
     command = [sys.executable, str(HERE), "--child", what, str(home), *map(str, arguments)]
     done = subprocess.run(
@@ -99,7 +99,7 @@ def run(what: str, home: Path, *arguments: object) -> dict[str, Any]:
 
 
 def prepare(home: Path, rows_per_week: str) -> dict[str, Any]:
-    """The lake and its deployment, every method in it."""
+    """The lake and its deployment with every method."""
     from slc_ops.base.methods import METHODS
 
     simulated(home, home / "lake", rows_per_week, 9)

@@ -21,20 +21,20 @@ from tests.registry.factory import WEEKS, installation_in, publication
 
 
 def timed(name: str, action: Callable[[], object]) -> dict[str, dict[str, float]]:
-    """How long an action takes."""
+    """The duration of an action."""
     wall, used = time.perf_counter(), processor_time()
     action()
     return {name: {"wall": round(time.perf_counter() - wall, 3), "cpu": round(processor_time() - used, 3)}}
 
 
 def processor_time() -> float:
-    """Of this process and of the processes it has waited for."""
+    """CPU time of this process and of its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 def measure(home: Path, items: int) -> dict[str, dict[str, float]]:
-    """The whole life of two versions."""
+    """All steps of two versions."""
     write_set(home / "set", items, "text")
     registry = Registry.open(installation_in(home))
     result = timed("connect", lambda: registry.client)
@@ -52,7 +52,7 @@ def measure(home: Path, items: int) -> dict[str, dict[str, float]]:
 
 
 def command(home: Path, *arguments: str) -> None:
-    """A command of its own process, imports included."""
+    """A command in its own process, including imports."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "SLC_OPS_"))}
     call = [sys.executable, "-c", "from slc_ops.cli import main; main()", *arguments]
     subprocess.run(call, check=True, env=env | {"SLC_OPS_HOME": str(home)}, stdout=subprocess.DEVNULL)

@@ -1,9 +1,9 @@
-"""Many processes publish, promote, roll back and retire at random while one reads; then all must add up.
+"""Many processes publish, promote, roll back and retire at random while one reads; checks the registry.
 
     python -m benchmarks.registry_stress --seconds 60 --processes 8 [--ledger URL] [--tracking URL]
 
-Prints the counts as JSON and fails when the line of champions is broken, an alias differs from its head, a
-key has two versions, or the reader ever met a set that fails its golden vectors.
+Prints the counts as JSON and fails if the history of champions is broken, an alias differs from its head, a
+key has two versions, or the reader found a set that fails its golden vectors.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from slc_ops.settings.deployments import Installation
 from tests.registry.factory import WEEKS, installation_in, parameter_set, publication, read_aliases
 
 BROKEN = ("golden", "digest", "no parameter set", "schema version", "missing", "understood")
-AT_LEAST = 15  # moves that every process tries, however busy the machine is
+AT_LEAST = 15  # moves that every process attempts, whatever the load
 MUST_BE_EMPTY = (
     "line_problems",
     "versions_missing_in_mlflow",
@@ -43,7 +43,7 @@ MUST_BE_EMPTY = (
 
 @dataclass(frozen=True)
 class Stress:
-    """What to do, for how long, where."""
+    """The settings of a run: duration, processes, addresses."""
 
     installation: Installation
     sets: list[Path]
@@ -55,7 +55,7 @@ def worker(stress: Stress, seed: int, ready: Any, results: Any) -> None:
     """Publish, promote, roll back and retire at random until the time is over."""
     chance = random.Random(seed)
     registry = Registry.open(stress.installation)
-    registry.client.search_experiments()  # connecting takes seconds and is not what is measured
+    registry.client.search_experiments()  # connecting takes seconds and is not measured
     counts: Counter[str] = Counter()
     ready.wait()
     deadline = time.monotonic() + stress.seconds
@@ -75,7 +75,10 @@ def worker(stress: Stress, seed: int, ready: Any, results: Any) -> None:
 def _one_move(registry: Registry, sets: list[Path], chance: random.Random, actor: str) -> str:
     kind = chance.choices(["publish", "promote", "rollback", "retire"], [4, 10, 2, 1])[0]
     if kind == "publish":
-        week, code = chance.randrange(3), str(chance.randrange(20))  # few weeks: the rules let many pass
+        week, code = (
+            chance.randrange(3),
+            str(chance.randrange(20)),
+        )  # few weeks, so that the rules allow many moves
         parameters = sets[week % len(sets)]
         registry.publish(publication(parameters, window=WEEKS[week], code_version=code, keep_versions=10))
     elif kind == "rollback":
@@ -91,7 +94,7 @@ def _one_move(registry: Registry, sets: list[Path], chance: random.Random, actor
 
 
 def reader(stress: Stress, ready: Any, results: Any) -> None:
-    """Follow the champion as a serving host does, and compare every answer with the sets that exist."""
+    """Follow the champion like a serving host, and compare every answer with the existing sets."""
     items, logits = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0]
     allowed = {tuple(Corrector.from_directory(path).correct(items, logits)) for path in stress.sets}
     allowed.add(tuple(ParameterSet("base", Affine()).correct(items, logits)))  # after a retirement
@@ -122,7 +125,7 @@ def _corrector(installation: Installation) -> Corrector:
 
 
 def run(stress: Stress) -> dict[str, Any]:
-    """Let everybody loose, then look at what is left."""
+    """Start all processes, then check the result."""
     context = multiprocessing.get_context("fork")  # nothing is connected yet, and MLflow is imported once
     results, ready = context.Queue(), context.Barrier(stress.processes + 1)
     tasks = [context.Process(target=reader, args=(stress, ready, results))]
@@ -142,7 +145,7 @@ def run(stress: Stress) -> dict[str, Any]:
 
 
 def check(registry: Registry) -> dict[str, Any]:
-    """The line is unbroken, the alias is its head, every key has one living version and one run."""
+    """The history is unbroken, the alias is its head, every key has one active version and one run."""
     ledger, client = registry.ledger, registry.client
     line, head, versions = ledger.line("demo"), ledger.head("demo"), ledger.versions("demo")
     living = [version for version in versions if version.retired_at is None]
@@ -164,7 +167,7 @@ def check(registry: Registry) -> dict[str, Any]:
 
 
 def problems(result: dict[str, Any]) -> list[str]:
-    """Everything that must not be."""
+    """All violated invariants."""
     found = [f"{name}: {result[name]}" for name in MUST_BE_EMPTY if result[name]]
     if not result["alias_is_head"]:
         found.append("the alias is not the head of the line")
@@ -174,7 +177,7 @@ def problems(result: dict[str, Any]) -> list[str]:
 def prepare(
     home: Path, seconds: float, processes: int, tracking: str | None = None, ledger: str | None = None
 ) -> Stress:
-    """Parameter sets, and an MLflow database that is migrated before the processes are forked."""
+    """Parameter sets, and an MLflow database migrated before the processes are forked."""
     installation = installation_in(home, tracking, ledger)
     (home / "mlflow").mkdir(parents=True, exist_ok=True)
     code = "from slc_ops.base.mlflow_client import connect; "
@@ -186,7 +189,7 @@ def prepare(
 
 
 def _warm_up(parameters: Path, directory: Path) -> None:
-    """What MLflow imports and works out on first use, once and for all forks."""
+    """Import and initialise MLflow once for all forks."""
     quiet_mlflow()
     import mlflow.store.model_registry.sqlalchemy_store
     import mlflow.store.tracking.sqlalchemy_store  # noqa: F401 - loaded before the clock runs

@@ -1,9 +1,9 @@
-"""``slc-ops serve`` beside a bare Starlette application with a dict, ``mlflow models serve`` and LitServe.
+"""``slc-ops serve`` compared with bare Starlette with a dict, ``mlflow models serve`` and LitServe.
 
     python -m benchmarks.serving_http [--items 1000000] [--rounds 7] [--litserve PYTHON] [--realtime]
 
 One process each, all running, the same parameter set, loopback, eight connections. The cases alternate in
-short rounds, so that load from elsewhere affects all of them. A figure is the median over the rounds of rows
+short rounds, so that other load affects all of them. A figure is the median over the rounds of rows
 per second of processor time of the *server* (all its processes); a ratio is the median of the rounds' ratios.
 
 ``echo`` is the floor of the transport: the bare server reads the same request and sends a constant answer of
@@ -79,7 +79,7 @@ if __name__ == "__main__":
 
 @contextmanager
 def started(command: list[str], port: int, ready: str) -> Iterator[int]:
-    """A server in a process group of its own; yields the group."""
+    """Start a server in its own process group; yield the group."""
     process = subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -105,7 +105,7 @@ def started(command: list[str], port: int, ready: str) -> Iterator[int]:
 
 
 def used(group: int) -> float:
-    """Processor seconds of all threads of a group, in nanoseconds' resolution."""
+    """CPU time of all threads of a group, in nanosecond resolution."""
     total = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -118,13 +118,13 @@ def used(group: int) -> float:
 
 
 def request(path: str, kind: str, body: bytes) -> bytes:
-    """A whole request as bytes."""
+    """A complete request as bytes."""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
 class Client:
-    """One connection that stays open."""
+    """One persistent connection."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -150,7 +150,7 @@ class Client:
 
 
 class Case:
-    """One server, one kind of request, eight connections that ask without pause."""
+    """One server, one kind of request, eight connections that send without pause."""
 
     def __init__(self, group: int, port: int, requests: list[bytes], rows: int) -> None:
         self.group, self.port, self.requests, self.rows, self.number = group, port, requests, rows, 0
@@ -239,7 +239,7 @@ def bodies(directory: Path, rows: int) -> dict[str, list[bytes]]:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """A port that was free when checked."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -266,7 +266,7 @@ def measure(given: argparse.Namespace, home: Path, running: ExitStack) -> None:
     write_model(directory, ParameterSet.read(directory), home / "model")
     here = str(Path(sys.executable).parent)
     os.environ["PATH"] = f"{here}:{os.environ['PATH']}"
-    arrow_bytes, json_bytes = 8_400, 19_500  # of an answer of 1,000 rows
+    arrow_bytes, json_bytes = 8_400, 19_500  # the answer to 1,000 rows
     servers = {
         "bare": [sys.executable, "-c", BARE, str(directory), "PORT", str(arrow_bytes), str(json_bytes)],
         "ours": [f"{here}/slc-ops", "serve", "--params", str(directory), "--port", "PORT"],

@@ -24,7 +24,7 @@ from slc_ops.serving import Corrector
 
 
 def write_set(directory: Path, count: int, ids: str) -> None:
-    """A parameter set of ``count`` items with all the columns that a fit writes."""
+    """A parameter set of ``count`` items with all columns of a fit."""
     random = np.random.default_rng(0)
     numbers = np.sort(random.choice(10**9, count, replace=False))
     names = pa.array(numbers) if ids == "integer" else pa.array([f"item-{number:09d}" for number in numbers])
@@ -35,7 +35,7 @@ def write_set(directory: Path, count: int, ids: str) -> None:
 
 
 def measure(directory: Path) -> dict[str, float]:
-    """Everything about one set, in this process."""
+    """All measurements of one set, in this process."""
     before = resident()
     began, used = time.perf_counter(), time.process_time()
     corrector = Corrector.from_directory(directory)
@@ -66,7 +66,7 @@ def sample(directory: Path) -> tuple[pa.Array, np.ndarray, list[str | int]]:
 
 
 def swap(corrector: Corrector, directory: Path, one: list[str | int]) -> dict[str, float]:
-    """The longest single correction while another thread loads the set again and puts it in place."""
+    """The longest single correction while another thread loads and swaps the set."""
 
     def load_and_swap() -> None:
         corrector._snapshot = Corrector.from_directory(directory)._snapshot
@@ -82,7 +82,7 @@ def swap(corrector: Corrector, directory: Path, one: list[str | int]) -> dict[st
 
 
 def best(action: object, times: int = 7) -> float:
-    """The least processor time of some repetitions."""
+    """The least CPU time of some repetitions."""
     found = []
     for _ in range(times):
         used = time.process_time()
@@ -92,7 +92,7 @@ def best(action: object, times: int = 7) -> float:
 
 
 def resident() -> float:
-    """This process's resident memory in MB."""
+    """The resident memory of this process in MB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
 
 

@@ -1,11 +1,11 @@
-"""How ``slc_eb`` chooses its prior, against other ways to choose it, on real flights and films.
+"""The prior of ``slc_eb`` compared with other rules, on real flights and films.
 
     python benchmarks/slc_eb_alternatives.py [folder with ml-100k]
 
-Pairs: New York's flights of 2013 in four season splits, with backbones that know the route and that do not;
+Pairs: New York's flights of 2013 in four season splits, with and without the route in the backbone;
 MovieLens-100k (from the package index, or a folder) with three backbones, all users and a tenth of them. For
 each rule: mean regret in NLL against the best single variance in hindsight, pairs missed (more than 0.001
-above the better of platt and slc), pairs worse than both. Decision 0013 has the larger basket.
+above the better of platt and slc), pairs worse than both. Decision 0013 has a larger set of pairs.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The ladder on a Spark cluster of two workers on loopback, against the local engine on the same files.
+"""All methods on a Spark cluster of two workers on loopback, relative to the local engine on the same files.
 
     python benchmarks/spark_speed.py [rows] [items] [methods] [both|spark|local]
 
@@ -20,9 +20,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def peak_mb(pid: int) -> float:
-    """The most memory that a process has used."""
+    """The peak memory of a process."""
     found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0  # a process that has ended and was not waited for
+    return int(found[1]) / 1024 if found else 0.0  # a zombie process
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def main() -> None:
             seconds[name] = time.perf_counter() - begun
             print(f"{name:5s} in all {seconds[name]:.2f} s")
             if name == "spark":
-                # The driver is this process and its JVM; the cluster's processes are no part of it.
+                # The driver is this process and its JVM, without the processes of the cluster.
                 others = {pid for each in cluster.processes.values() for pid in descendants(each.pid)}
                 others |= {each.pid for each in cluster.processes.values()}
                 own = [pid for pid in descendants(os.getpid()) if pid not in others]

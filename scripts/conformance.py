@@ -1,8 +1,8 @@
-"""Write the conformance suite of the parameter set's format.  scripts/conformance.py [--out conformance]
+"""Write the conformance suite of the parameter set format.  scripts/conformance.py [--out conformance]
 
 ``good/`` holds a set for each method and each shape that the format allows, ``bad/`` one for each reason to
-refuse a set. ``manifest.json`` lists them all: rows with the probabilities that a reader must give (worked
-out here row by row, without the product's code), or what is wrong.
+refuse a set. ``manifest.json`` lists them all: rows with the probabilities that a reader must give (computed
+here row by row, without the product's code), or the error.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def write(out: Path) -> None:
-    """All sets and the manifest, in place of what was there."""
+    """Write all sets and the manifest, replacing old ones."""
     for part in ("good", "bad"):
         shutil.rmtree(out / part, ignore_errors=True)
     entries: list[dict[str, Any]] = []
@@ -57,7 +57,7 @@ def write(out: Path) -> None:
     (out / "manifest.json").write_text(text + "\n", encoding="utf-8")
 
 
-# --- sets that a reader must take -------------------------------------------------------------------------
+# --- sets that a reader must accept -----------------------------------------------------------------------
 
 
 def good() -> Iterator[tuple[str, ParameterSet]]:
@@ -100,7 +100,7 @@ def good() -> Iterator[tuple[str, ParameterSet]]:
 
 
 def log() -> InteractionLog:
-    """A small log whose items, scores and times all matter."""
+    """A small log in which items, scores and times all matter."""
     rng = np.random.default_rng(5)
     item, logit, time = rng.integers(0, 6, 900), rng.normal(0.2, 1.2, 900), np.arange(900.0)
     truth = 1.3 * logit + np.linspace(-1.5, 1.5, 6)[item] + time / 900
@@ -112,7 +112,7 @@ def log() -> InteractionLog:
 
 
 def mixed_log() -> InteractionLog:
-    """A log whose items, slopes, groups and users all matter."""
+    """A log in which items, slopes, groups and users all matter."""
     rng = np.random.default_rng(6)
     item, user, logit = rng.integers(0, 300, 3000), rng.integers(0, 25, 3000), rng.normal(0.2, 1.2, 3000)
     effect = rng.normal(0, 1, (4, 300)) * [[0.4], [0.6], [1.0], [0.8]]
@@ -124,11 +124,11 @@ def mixed_log() -> InteractionLog:
     )
 
 
-# --- rows, by the page's formulas and nothing else --------------------------------------------------------
+# --- rows, by the formulas of the page only ---------------------------------------------------------------
 
 
 def rows(directory: Path) -> Iterator[dict[str, Any]]:
-    """Inputs and what they must give."""
+    """Inputs and their expected probabilities."""
     params = json.loads((directory / "params.json").read_text(encoding="utf-8"))
     tables = {name: pq.read_table(directory / f"{name}.parquet").to_pylist() for name in params["effects"]}
     draw = random.Random(directory.name)
@@ -148,7 +148,7 @@ def rows(directory: Path) -> Iterator[dict[str, Any]]:
 
 
 def by_formula(params: dict[str, Any], tables: dict[str, Any], row: dict[str, Any]) -> float | None:
-    """The probability of a row; None where it must be refused."""
+    """The probability of a row; None if it must be refused."""
     link, logit, time = params["link"], row["logit"], row["time"]
     a, b0 = link.get("a", 1.0), link.get("b0", 0.0)
     total = 0.0
@@ -180,7 +180,7 @@ def by_formula(params: dict[str, Any], tables: dict[str, Any], row: dict[str, An
 
 
 def bin_of(value: float, edges: list[float]) -> int:
-    """The bin that is closed on the right; what lies outside is in the first or the last."""
+    """The right-closed bin; values outside are in the first or the last."""
     return next((k for k in range(len(edges) - 1) if value <= edges[k + 1]), len(edges) - 2)
 
 
@@ -195,7 +195,7 @@ Damage = Callable[[Path], str]
 
 
 def params_with(what: str, change: Callable[[dict[str, Any]], object], *, sign: bool = True) -> Damage:
-    """Another ``params.json``, whose own digest is right unless that is the damage."""
+    """Another ``params.json``, with a correct digest unless that is the damage."""
 
     def damage(directory: Path) -> str:
         path = directory / "params.json"
@@ -209,7 +209,7 @@ def params_with(what: str, change: Callable[[dict[str, Any]], object], *, sign: 
 
 
 def golden_with(what: str, change: Callable[[list[dict[str, Any]]], object]) -> Damage:
-    """Other golden vectors, with digests that are right."""
+    """Other golden vectors with correct digests."""
 
     def damage(directory: Path) -> str:
         path = directory / "golden.json"
@@ -222,7 +222,7 @@ def golden_with(what: str, change: Callable[[list[dict[str, Any]]], object]) -> 
 
 
 def table_with(what: str, change: Callable[[pa.Table], pa.Table], **stated: Any) -> Damage:
-    """Another table of items, with digests and counts that are right unless that is the damage."""
+    """Another table of items, with correct digests and counts unless that is the damage."""
 
     def damage(directory: Path) -> str:
         path = directory / "item.parquet"
@@ -236,7 +236,7 @@ def table_with(what: str, change: Callable[[pa.Table], pa.Table], **stated: Any)
 
 
 def file_with(what: str, name: str, change: Callable[[Path], object]) -> Damage:
-    """A file that is gone, or is another one than its digest says."""
+    """A missing file, or one that contradicts its digest."""
 
     def damage(directory: Path) -> str:
         change(directory / name)

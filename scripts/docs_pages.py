@@ -1,4 +1,4 @@
-"""Parts of the site that come from the code: the concepts' figures and the rules that hold today."""
+"""Parts of the site that come from the code: the figures of the concepts page and the rules in force."""
 
 import re
 from collections.abc import Callable
@@ -47,15 +47,15 @@ def shrinkage(figure: Figure) -> None:
     axis = figure.subplots()
     rows = np.geomspace(1, 2000, 200)
     for variance, colour in ((0.05, WARN), (0.25, MUTED), (1.0, ACCENT)):
-        believed = rows * 0.21 / (1 / variance + rows * 0.21)
-        axis.plot(rows, believed, color=colour)
-        half = float(np.interp(0.5, believed, rows))  # where the curves lie furthest apart
+        remaining = rows * 0.21 / (1 / variance + rows * 0.21)
+        axis.plot(rows, remaining, color=colour)
+        half = float(np.interp(0.5, remaining, rows))  # where the curves are furthest apart
         label_end(axis, half, 0.5, f"σ² = {variance:g}", colour)
     axis.set_xscale("log")
     axis.set_xlim(1, 2000)
     axis.set_ylim(0, 1.05)
     axis.set_xlabel("rows of the item, log scale (p(1 − p) = 0.21 each)")
-    axis.set_ylabel("share of the estimate that is believed, λ")
+    axis.set_ylabel("share of the estimate that remains after shrinkage, λ")
     axis.set_title("Items with few rows hardly move")
 
 
@@ -74,7 +74,7 @@ def detectability(figure: Figure) -> None:
     axis.set_ylim(0.01, 5)
     axis.set_xlabel("rows per item and time bin, log scale")
     axis.set_ylabel("smallest visible step, logit")
-    axis.set_title("Below the line a step cannot be told from chance (5 % level)")
+    axis.set_title("Below the line a step is indistinguishable from chance (5 % level)")
 
 
 def draw(name: str, content: Callable[[Figure], None]) -> None:

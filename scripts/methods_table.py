@@ -10,7 +10,7 @@ END = "<!-- end of the generated table -->\n"
 
 
 def page() -> str:
-    """The page with the table as it should be."""
+    """The page with the current table."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     return before + BEGIN + table() + END + after

@@ -1,9 +1,9 @@
-"""Which wrong lines would the quick tests notice?  scripts/mutants.py [--mutants 300] [--seed 1]
+"""Which wrong lines would the quick tests detect?  scripts/mutants.py [--mutants 300] [--seed 1]
 
-One expression of the deciding code at a time is turned into something wrong (`<` into `<=`, `+` into `-`,
-`and` into `or`, 1 into 2, a condition into its opposite), in a process of its own, and the quick tests that
-reach its line run there until one fails. A mutant that no test notices survives: it is a test to write or
-code to delete. A mutant replaces the code object of its function in a forked process: nothing is written,
+One expression at a time of the code that affects results is made wrong (`<` into `<=`, `+` into `-`,
+`and` into `or`, 1 into 2, a condition into its opposite), in a separate process, and the quick tests that
+reach its line run there until one fails. A mutant that no test detects survives: write a test or delete
+the code. A mutant replaces the code object of its function in a forked process: nothing is written,
 and nothing is imported again.
 """
 
@@ -57,7 +57,7 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong expression: the ``index``-th place of a file that can be turned."""
+    """One wrong expression: the ``index``-th mutable position of a file."""
 
     package: str
     path: Path
@@ -70,7 +70,7 @@ class Mutant:
 
 
 def main() -> int:
-    """Draw the mutants, run their tests, print the table; 1 where fewer than 90 % were noticed."""
+    """Sample mutants, run their tests, print the table; return 1 if fewer than 90 % were detected."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
@@ -99,7 +99,7 @@ def main() -> int:
 
 
 def report(chosen: list[Mutant], noticed: Counter[str], survivors: list[tuple[Mutant, str]]) -> None:
-    """The table by package, then what nobody noticed."""
+    """The table by package, then the undetected mutants."""
     drawn = Counter(each.package for each in chosen)
     print(f"\n{'package':<16}{'mutants':>8}{'noticed':>9}{'share':>8}")
     for package, count in drawn.items():
@@ -111,7 +111,7 @@ def report(chosen: list[Mutant], noticed: Counter[str], survivors: list[tuple[Mu
 
 
 def measure() -> None:
-    """Run the quick tests once and keep which test reaches which line."""
+    """Run the quick tests once and record which test reaches which line."""
     DATA.parent.mkdir(exist_ok=True)
     command = [
         sys.executable,
@@ -150,7 +150,7 @@ def print_coverage() -> None:
 
 
 def tests_by_line() -> dict[tuple[Path, int], list[str]]:
-    """Line of the deciding code → the tests that reach it."""
+    """Line of covered code → the tests that reach it."""
     data = CoverageData(basename=str(DATA))
     data.read()
     found = {}
@@ -162,13 +162,13 @@ def tests_by_line() -> dict[tuple[Path, int], list[str]]:
 
 
 def sources(package: str) -> Iterator[Path]:
-    """The files of a package that decide."""
+    """The files of a package that affect results."""
     for name in DECIDING[package]:
         yield from sorted((ROOT / name).rglob("*.py")) if (ROOT / name).is_dir() else [ROOT / name]
 
 
 def mutants(package: str) -> Iterator[Mutant]:
-    """Everything that can be turned into something wrong."""
+    """All possible mutants."""
     for path in sources(package):
         tree = ast.parse(path.read_text())
         for index, node in enumerate(turnable(tree)):
@@ -178,7 +178,7 @@ def mutants(package: str) -> Iterator[Mutant]:
 
 
 def turnable(tree: ast.Module) -> list[ast.expr]:
-    """The expressions inside functions that can be turned, in a fixed order; not the text for people."""
+    """The mutable expressions inside functions in a fixed order, without text for people."""
     found: list[ast.expr] = []
 
     def visit(node: ast.AST, inside: bool) -> None:
@@ -198,7 +198,7 @@ def turnable(tree: ast.Module) -> list[ast.expr]:
 
 
 def can_turn(node: ast.expr) -> bool:
-    """Whether :func:`turn` knows a wrong form of it."""
+    """Whether :func:`turn` has a wrong form of it."""
     if isinstance(node, ast.Compare):
         return len(node.ops) == 1
     if isinstance(node, ast.BinOp):
@@ -230,7 +230,7 @@ def collect(tests: set[str]) -> None:
 
 
 def is_noticed(mutant: Mutant, tests: list[str]) -> bool:
-    """Run the tests in a fork that has the wrong code; whether one of them fails."""
+    """Run the tests in a fork with the wrong code; return whether one of them fails."""
     child = os.fork()
     if child == 0:
         quiet = os.open(os.devnull, os.O_WRONLY)
@@ -254,7 +254,7 @@ def is_noticed(mutant: Mutant, tests: list[str]) -> bool:
 
 
 def put_in_place(mutant: Mutant) -> None:
-    """Replace the code of the function that the mutant lies in, wherever it is referred to."""
+    """Replace the code of the mutant's function wherever it is referenced."""
     before = compile(mutant.path.read_text(), str(mutant.path), "exec")
     tree = ast.parse(mutant.path.read_text())
     turn(turnable(tree)[mutant.index])
@@ -279,7 +279,7 @@ def changed(
 
 
 def nested(code: types.CodeType) -> list[types.CodeType]:
-    """The code objects directly inside another, class bodies opened."""
+    """The code objects directly inside another, including class bodies."""
     return [each for each in code.co_consts if isinstance(each, types.CodeType)]
 
 

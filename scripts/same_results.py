@@ -1,10 +1,10 @@
 """Do two commits give the same parameters, verdicts and metrics?  scripts/same_results.py BEFORE [AFTER]
 
-Both commits run in work trees of their own, in this interpreter's environment: a simulated lake is refreshed
-for two weeks with every method, and every method is fitted and compared on a pair of files (with --data also
-on each NAME.calibration.parquet and NAME.test.parquet of a folder). What has to differ (names of code, times,
-paths, the schema of parameter sets) is left out; everything else must be equal to the last bit. Exit 0 when
-it is, 1 when it is not.
+Both commits run in separate work trees, in this interpreter's environment: a simulated lake is refreshed for
+two weeks with every method, and every method is fitted and compared on a pair of files (with --data also on
+each NAME.calibration.parquet and NAME.test.parquet of a folder). Expected differences (names of code, times,
+paths, the schema of parameter sets) are ignored; everything else must be equal to the last bit. Exits with 0
+if it is, otherwise with 1.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def results(commit: str, scratch: Path, data: Path | None) -> dict[str, Any]:
-    """Everything that a commit works out, by name."""
+    """All results of a commit, by name."""
     tree = scratch / f"tree-{len(list(scratch.iterdir()))}"
     subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", "-q", tree, commit], check=True)
     try:
@@ -110,7 +110,7 @@ def _runner(tree: Path, out: Path) -> Any:
 
 
 def _parameters(name: str, directory: Path) -> Iterator[tuple[str, Any]]:
-    """A parameter set by content, whatever its schema: golden vectors follow from the rest."""
+    """A parameter set by content, for any schema; golden vectors follow from the rest."""
     params = json.loads((directory / "params.json").read_text())
     of_items = params.pop("effects", {}).get("item", {})
     for key in ("prior_var", "time_edges"):

@@ -1,8 +1,8 @@
-"""Every screenshot of docs/images, from a demo that is made for it: ``make screenshots``.
+"""Take every screenshot of docs/images from a fresh demo: ``make screenshots``.
 
 Four weeks are refreshed (the last one by Airflow), a replay is written, Airflow is started on loopback, and a
-headless Chromium looks at the pages. ``--look DIR`` takes every page at three widths, light and dark, into a
-directory instead, for a person to look through; ``--home`` keeps the demo for the next time.
+headless Chromium opens the pages. ``--look DIR`` takes every page at three widths, light and dark, into a
+directory instead, for review; ``--home`` keeps the demo for the next run.
 """
 
 import argparse
@@ -30,7 +30,7 @@ WIDTHS = (1400, 800, 400)
 
 @dataclass(frozen=True)
 class Picture:
-    """A page and how it is looked at; ``inside`` is a path of ours in Airflow's frame."""
+    """A page and how to open it; ``inside`` is one of our paths in Airflow's frame."""
 
     name: str
     width: int
@@ -60,7 +60,7 @@ SITE = tuple(Picture(f"site-{name}", 1200, 900, path=f"site/{name}", shows="slc_
 
 
 def make_demo(home: Path) -> None:
-    """Four refreshes one after the other, and a replay of all weeks."""
+    """Four consecutive refreshes and a replay of all weeks."""
     with opened(home) as variables:
         os.environ.update(variables)
         simulate_lake(home, print)
@@ -73,7 +73,7 @@ def make_demo(home: Path) -> None:
 
 
 def command(*arguments: str) -> None:
-    """One command of ours, in the demo's environment."""
+    """Run one of our commands in the demo's environment."""
     program = Path(sys.executable).with_name("slc-ops")
     subprocess.run([str(program), *arguments], check=True, stdout=subprocess.DEVNULL)
 
@@ -103,14 +103,14 @@ def airflow(home: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def addresses(home: Path) -> dict[str, str]:
-    """Pages by their short names: files of the newest refresh, and the run of the DAG."""
+    """Pages by short name: files of the newest refresh, and the run of the DAG."""
     (report,) = home.glob(f"refreshes/{DEMO}/{DEMO_WINDOW.key}/*/report/report.html")
     (replay,) = home.glob(f"replays/{DEMO}/*/replay.html")
     validation = home / "windows" / DEMO / DEMO_WINDOW.key / "validation.html"
@@ -127,7 +127,7 @@ def addresses(home: Path) -> dict[str, str]:
 
 
 def show(tab: Browser, each: Picture, base: str, short: dict[str, str], *, dark: bool) -> None:
-    """Go to the page of a picture, and wait until it is there."""
+    """Open the page of a picture and wait until it is loaded."""
     path = short.get(each.path, each.path)
     tab.dark(dark)
     tab.open(path if path.startswith("file:") else f"{base}{path}")
@@ -143,7 +143,7 @@ def show(tab: Browser, each: Picture, base: str, short: dict[str, str], *, dark:
         tab.until(f"{page}.location.pathname === '{each.inside}'", each.inside)
     there = f"{page}.readyState === 'complete' && {page}.body.innerText.includes('{each.shows}')"
     tab.until(there, each.name)
-    if each in SITE:  # it remembers the scheme that a reader had
+    if each in SITE:  # Airflow remembers the colour scheme
         tab.run("localStorage.clear()")
         tab.call("Page.reload")
         tab.settle()

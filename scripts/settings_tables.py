@@ -1,7 +1,7 @@
 """The settings tables of ``docs/settings.md`` and ``docs/sources.md``, written from the fields themselves.
 
 ``python scripts/settings_tables.py PAGE`` (``make docs-tables``) puts each table between its markers;
-``--check`` only says whether the file is as it would be written.
+``--check`` only reports whether the file is up to date.
 """
 
 import re
@@ -87,7 +87,7 @@ def _bounds(metadata: Iterable[Any]) -> list[str]:
 
 
 def default_of(field: FieldInfo) -> str:
-    """A default as one would write it: ``required`` without one, ``unset`` for none."""
+    """A default as written in a file: ``required`` without one, ``unset`` for none."""
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
@@ -105,7 +105,7 @@ def default_of(field: FieldInfo) -> str:
 
 
 def rows_of(part: type[BaseModel], *, by_alias: bool = False) -> Iterable[tuple[str, FieldInfo, Row]]:
-    """Name, field and the cells default, type and meaning of every field that is a setting of its own."""
+    """Name, field and the cells default, type and meaning of every setting."""
     for name, field in part.model_fields.items():
         shown = str(field.validation_alias) if by_alias else name
         if field.description is not None:
@@ -114,12 +114,12 @@ def rows_of(part: type[BaseModel], *, by_alias: bool = False) -> Iterable[tuple[
 
 
 def block_table(head: str, part: type[BaseModel]) -> str:
-    """A block of the deployments file."""
+    """The table of a block of the deployments file."""
     return _table((f"`{head}`", "default", "type", "meaning"), _named(rows_of(part)))
 
 
 def source_tables() -> dict[str, str]:
-    """A table of what every source may say, then one of each kind."""
+    """A table of the common keys of sources, then one of each kind."""
     head = ("`source.`", "default", "type", "meaning")
     found = {"source": _table(head, _named(rows_of(settings.Mapped)))}
     for source in settings.SOURCES:
@@ -161,9 +161,9 @@ def tables() -> dict[str, str]:
 
 
 def written(text: str, page: str = "settings.md") -> str:
-    """The page with every table as the fields have it now; those of sources stand in ``sources.md``.
+    """The page with every table from the current fields; those of sources are in ``sources.md``.
 
-    Raises :class:`~slc_ops.base.errors.SettingsError` where a table's markers are missing.
+    Raises :class:`~slc_ops.base.errors.SettingsError` if a table's markers are missing.
     """
     for name, table in tables().items():
         if name.startswith("source") != (page == "sources.md"):
@@ -178,7 +178,7 @@ def written(text: str, page: str = "settings.md") -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the tables into a page, or say (``--check``) that it is not as it would be written."""
+    """Write the tables into a page, or report (``--check``) that it is outdated."""
     check, path = "--check" in arguments, Path(arguments[-1])
     before = path.read_text(encoding="utf-8")
     after = written(before, path.name)

@@ -1,8 +1,8 @@
-"""Puts the page of a study (``study.md`` of ``slc-ops study``) and its figures into docs/performance.md.
+"""Put the page of a study (``study.md`` of ``slc-ops study``) and its figures into docs/performance.md.
 
     python scripts/study_page.py DIR [docs/performance.md]
 
-The text between the two marks is replaced; headings become one level smaller.
+The text between the two marks is replaced; headings move one level down.
 """
 
 import shutil
@@ -14,7 +14,7 @@ END = "<!-- end study -->"
 
 
 def main(directory: Path, page: Path) -> None:
-    """Replace what stands between the marks."""
+    """Replace the text between the marks."""
     images = page.parent / "images"
     lines = (directory / "study.md").read_text(encoding="utf-8").splitlines()[2:]  # without the title
     body = "\n".join(f"#{line}" if line.startswith("#") else line for line in lines)
