@@ -128,7 +128,7 @@ def wide_publish(paths: Paths) -> dict[str, float]:
 
     from slc_ops.base.window import Window
     from slc_ops.registry import Publication, Registry
-    from slc_ops.settings.deployments import Installation
+    from slc_ops.settings.environment import Installation
 
     with tempfile.TemporaryDirectory(dir=paths[0].parent) as home:
         Path(home, "mlflow").mkdir()

@@ -41,7 +41,9 @@ from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.refresh.window_rules import Reach, memory_before
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Decision, Deployment, LakeSource
+from slc_ops.settings.blocks import Decision
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 
 METHODS = ("base", "platt", "platt_eb", "slc_eb")
 LISTED: tuple[str, ...] = Deployment.model_fields["methods"].default

@@ -27,7 +27,8 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.window import Window
 from slc_ops.controls import nyc
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 
 METHODS = ("base", "platt", "slc_eb")
 SPAN = Window.parse("2013-03-04/2013-12-30")

@@ -28,7 +28,8 @@ from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.sources.sql import Query
 from slc_ops.quality.verdict import Baseline, validate
-from slc_ops.settings.deployments import DeltaSource, Deployment, IcebergSource, LakeSource, SqlSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import DeltaSource, IcebergSource, LakeSource, SqlSource
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
 PARTITIONED = Deployment(source=LakeSource(path="lake", partition={"key": "week", "days": 7}))

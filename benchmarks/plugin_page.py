@@ -44,7 +44,7 @@ def measure(deployments: int, items: int) -> float:
     from airflow.api_fastapi.app import create_app
     from airflow.utils.db import initdb
 
-    from slc_ops.settings.deployments import Installation
+    from slc_ops.settings.environment import Installation
     from tests.plugins import school
     from tests.plugins.conftest import caller, register
 

@@ -129,7 +129,7 @@ def refresh(home: Path, window: str) -> dict[str, Any]:
     """One weekly refresh; seconds by step, the folds (or methods) of a step together."""
     from slc_ops.base.window import Window
     from slc_ops.refresh import pipeline
-    from slc_ops.settings.deployments import Installation
+    from slc_ops.settings.environment import Installation
 
     steps: dict[str, float] = {}
     cpu: dict[str, float] = {}

@@ -27,7 +27,7 @@ from slc_ops.registry import Registry
 from slc_ops.registry.audit import line_findings
 from slc_ops.registry.model import write_model
 from slc_ops.serving import Corrector
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.registry.factory import WEEKS, installation_in, parameter_set, publication, read_aliases
 
 BROKEN = ("golden", "digest", "no parameter set", "schema version", "missing", "understood")

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slc_ops.base.files import digest_file
+from slc_ops.base.digests import digest_file
 from slc_ops.methods import METHODS, FitOptions, fit
 from slc_ops.numerics.curves import Affine, AffineInTime, Histogram, Isotonic
 from slc_ops.parameters.effects import Effect, by_item

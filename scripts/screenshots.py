@@ -20,7 +20,7 @@ from pathlib import Path
 
 from slc_ops.demo.home import DEMO, DEMO_START, DEMO_WINDOW, simulate_lake
 from slc_ops.demo.run import DEMO_DAG, opened, refresh_demo
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.plugins.browser import Browser, log_in
 
 ROOT = Path(__file__).parents[1]

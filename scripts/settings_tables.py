@@ -16,8 +16,13 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.settings import deployments as settings
+from slc_ops.settings.blocks import Decision, Forget, Notify
+from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import GROUPS
+from slc_ops.settings.expectations import OwnExpectation
+from slc_ops.settings.quality import Band, Limit, Quality
+from slc_ops.settings.sources import SOURCES, Mapped
+from slc_ops.settings.window import Schedule, WindowGrid
 
 Row = tuple[str, ...]
 PLAIN: dict[Any, str] = {
@@ -29,10 +34,10 @@ PLAIN: dict[Any, str] = {
     Path: "path",
     date: "date",
     timedelta: "duration such as `12h` or `3d`",
-    settings.Schedule: "cron expression, or block",
+    Schedule: "cron expression, or block",
     datetime: "timestamp",
-    settings.Limit: "`{warn, stop}`, numbers",
-    settings.Band: "`{warn, stop}`, each `[low, high]`",
+    Limit: "`{warn, stop}`, numbers",
+    Band: "`{warn, stop}`, each `[low, high]`",
 }
 SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
@@ -93,7 +98,7 @@ def default_of(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if value is None or (isinstance(value, SecretStr) and not value.get_secret_value()):
         return "unset"
-    if isinstance(value, (settings.Limit, settings.Band)):
+    if isinstance(value, (Limit, Band)):
         bounds = [(name, bound) for name, bound in value if bound is not None]
         shown = [f"{name} {list(b) if isinstance(b, tuple) else b}" for name, b in bounds]
         return f"`{', '.join(shown)}`"
@@ -121,9 +126,9 @@ def block_table(head: str, part: type[BaseModel]) -> str:
 def source_tables() -> dict[str, str]:
     """A table of the common keys of sources, then one of each kind."""
     head = ("`source.`", "default", "type", "meaning")
-    found = {"source": _table(head, _named(rows_of(settings.Mapped)))}
-    for source in settings.SOURCES:
-        rows = [row for row in rows_of(source) if row[0] not in settings.Mapped.model_fields]
+    found = {"source": _table(head, _named(rows_of(Mapped)))}
+    for source in SOURCES:
+        rows = [row for row in rows_of(source) if row[0] not in Mapped.model_fields]
         found[f"source {source.model_fields['kind'].default}"] = _table(head, _named(rows))
     return found
 
@@ -148,14 +153,14 @@ def tables() -> dict[str, str]:
     """Every generated table by its name."""
     return {
         "variables": variables_table(),
-        "deployment": block_table("deployments.<name>.", settings.Deployment),
-        "window": block_table("window.", settings.WindowGrid),
-        "schedule": block_table("schedule.", settings.Schedule),
-        "quality": block_table("quality.", settings.Quality),
-        "expectation": block_table("expectations[].", settings.OwnExpectation),
-        "forget": block_table("forget.", settings.Forget),
-        "decision": block_table("decision.", settings.Decision),
-        "notify": block_table("notify.", settings.Notify),
+        "deployment": block_table("deployments.<name>.", Deployment),
+        "window": block_table("window.", WindowGrid),
+        "schedule": block_table("schedule.", Schedule),
+        "quality": block_table("quality.", Quality),
+        "expectation": block_table("expectations[].", OwnExpectation),
+        "forget": block_table("forget.", Forget),
+        "decision": block_table("decision.", Decision),
+        "notify": block_table("notify.", Notify),
         **source_tables(),
     }
 

@@ -12,7 +12,7 @@ from slc_ops.airflow.messages import notify
 from slc_ops.airflow.runs import planned
 from slc_ops.airflow.users import strangers_in_words
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowRescheduleException
 from slc_ops.airflow.forms import past_windows_fields, plain_dag
 from slc_ops.airflow.runs import checked_conf, run_actor, run_due
 from slc_ops.base.errors import SlcError
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.refresh.backfill import BackfillWindow

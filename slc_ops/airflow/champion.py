@@ -11,7 +11,7 @@ from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import checked_conf, run_actor, run_request
 from slc_ops.base.window import Window
 from slc_ops.observability.notify import champion_sentence, retirement_sentence
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.registry import Version

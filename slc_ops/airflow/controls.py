@@ -14,7 +14,7 @@ from slc_ops.airflow.forms import plain_dag
 from slc_ops.airflow.messages import on_control_failure
 from slc_ops.airflow.runs import checked_conf, planned, reference
 from slc_ops.base.errors import SettingsError, SlcError
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 log = logging.getLogger(__name__)
 

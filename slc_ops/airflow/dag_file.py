@@ -13,7 +13,8 @@ from slc_ops.airflow.refresh import weekly_refreshes
 from slc_ops.airflow.upkeep import clean_dag, has_retention, late_dag
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.extras import require
-from slc_ops.settings.deployments import Installation, read_deployments
+from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.settings.environment import Installation
 
 log = logging.getLogger(__name__)
 

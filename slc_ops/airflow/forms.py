@@ -7,7 +7,9 @@ from airflow.sdk import DAG, Param
 from slc_ops.airflow.retries import default_args
 from slc_ops.base.errors import SlcError
 from slc_ops.base.methods import METHODS
-from slc_ops.settings.deployments import Deployment, Installation, read_deployments
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.settings.environment import Installation
 
 
 def usable_deployments() -> dict[str, Deployment]:

@@ -14,7 +14,8 @@ from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import is_backfill, planned
 from slc_ops.airflow.users import strangers_in_words
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 UNLESS_ALL_SKIPPED = "none_failed_min_one_success"
 """Trigger rule: a skipped renewal does not skip the gate, a skipped refresh does."""

@@ -11,7 +11,8 @@ from slc_ops.airflow.runs import run_window
 from slc_ops.base.window import Window
 from slc_ops.observability.links import whole_links
 from slc_ops.observability.notify import announce, event_of, tell
-from slc_ops.settings.deployments import Installation, Notify
+from slc_ops.settings.blocks import Notify
+from slc_ops.settings.environment import Installation
 
 
 def notify(

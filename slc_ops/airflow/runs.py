@@ -11,7 +11,8 @@ from slc_ops.base.memory import keep_memory_between_batches
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.plan import Plan, read_plan
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 
 def run_window(deployment: Deployment, context: Any = None) -> Window:

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from slc_ops.airflow.assets import tell_of, window_asset
 from slc_ops.airflow.runs import is_backfill, planned, reference, run_due, run_window
 from slc_ops.refresh.plan import Plan, read_plan
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 
 @task

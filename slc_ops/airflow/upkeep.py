@@ -8,7 +8,9 @@ from airflow.sdk import DAG, CronTriggerTimetable, task
 from slc_ops.airflow.forms import plain_dag
 from slc_ops.airflow.messages import notify
 from slc_ops.airflow.runs import run_due
-from slc_ops.settings.deployments import Deployment, Installation, read_deployments
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.settings.environment import Installation
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from airflow.sdk import Asset, BaseOperator, get_current_context
 from slc_ops.airflow.runs import run_begun, run_window
 from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 PATIENCE = timedelta(days=1)
 """Time limit for an asset if ``wait_for_source`` is not set."""

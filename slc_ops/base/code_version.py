@@ -1,19 +1,19 @@
 """The code version: a name that changes with every formula, not with comments."""
 
 import ast
-import hashlib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from slc_ops import __version__
+from slc_ops.base.digests import digest_json
 
 PACKAGE = Path(__file__).parent.parent
 
 DECIDING_CODE = (
-    "base/buffers.py", "base/code_version.py", "base/files.py", "base/hashing.py", "base/ids.py",
-    "base/json_form.py", "base/methods.py", "base/parquet.py", "base/tabular.py", "base/utf8.py",
-    "base/window.py",
+    "base/buffers.py", "base/code_version.py", "base/digests.py", "base/files.py", "base/hashing.py",
+    "base/ids.py", "base/json_form.py", "base/methods.py", "base/parquet.py", "base/tabular.py",
+    "base/utf8.py", "base/window.py",
     "settings/blocks.py", "settings/deployments.py", "settings/expectations.py", "settings/quality.py",
     "settings/sources.py", "settings/window.py",
     "intake", "rows", "engines", "quality", "numerics", "parameters", "methods", "evidence",
@@ -37,13 +37,12 @@ def code_version() -> str:
     even between releases, and never reads stored results of another formula. Comments, docstrings and layout
     do not count: correcting a typo does not register models again.
     """
-    digest = hashlib.sha256()
-    for source in deciding_files():
-        said = "\0".join(_syntax(ast.parse(source.read_bytes()), []))
-        digest.update(f"{source.relative_to(PACKAGE).as_posix()}\0{said}\0".encode())
-    for library in DECIDING_LIBRARIES:
-        digest.update(f"{library} {library_version(library)}\0".encode())
-    return f"{__version__}+{digest.hexdigest()[:12]}"
+    said = [
+        f"{source.relative_to(PACKAGE).as_posix()}\0" + "\0".join(_syntax(ast.parse(source.read_bytes()), []))
+        for source in deciding_files()
+    ]
+    libraries = [f"{library} {library_version(library)}" for library in DECIDING_LIBRARIES]
+    return f"{__version__}+{digest_json([said, libraries])[:12]}"
 
 
 def _syntax(node: object, words: list[str]) -> list[str]:

@@ -140,35 +140,31 @@ def _run(app: click.Group) -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
-    except click.ClickException as error:
-        hint = ""
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            hint = f" (see '{error.ctx.command_path} --help')"
-        click.echo(f"slc-ops: {_one_line(error.format_message())}{hint}", err=True)
-        sys.exit(2)
-    except SlcError as error:
-        click.echo(f"slc-ops: {_one_line(str(error))}", err=True)
-        sys.exit(2)
-    except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        click.echo(f"slc-ops: {missing}", err=True)
-        sys.exit(2)
     except BrokenPipeError:
         sys.exit(0)
-    except OSError as error:
-        reason = storage_refusal(error)
+    except Exception as error:
+        reason = _reason(error)
         if reason is None:
             raise
-        click.echo(f"slc-ops: {_one_line(reason)}; free space or grant access, then try again", err=True)
-        sys.exit(2)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        click.echo("slc-ops: there is not enough memory; provide more, or use fewer rows at once", err=True)
+        click.echo(f"slc-ops: {_one_line(reason)}", err=True)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _reason(error: Exception) -> str | None:
+    """Return the message of an expected error; None for a bug."""
+    if isinstance(error, click.ClickException):
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        return error.format_message() + (f" (see '{context.command_path} --help')" if context else "")
+    if isinstance(error, SlcError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)) is not None:
+        return str(missing)
+    if isinstance(error, OSError) and (refusal := storage_refusal(error)) is not None:
+        return f"{refusal}; free space or grant access, then try again"
+    if is_out_of_memory(error):
+        return "there is not enough memory; provide more, or use fewer rows at once"
+    return None
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Atomic file writes, and digests of their content.
+"""Atomic file writes.
 
 A step writes to a temporary name in the same directory and renames last, so that a crash leaves either the
 old state or the new one. Files may contain people's ids and verdicts about them, so only their owner can read
@@ -6,7 +6,6 @@ them, from the first byte on; ``shared`` applies the umask instead, for files th
 """
 
 import errno
-import hashlib
 import json
 import os
 import secrets
@@ -18,6 +17,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from slc_ops.base.digests import canonical_json, digest_json
 from slc_ops.base.errors import DamagedFile, MissingFile, SlcError, StorageError
 
 _REFUSALS = frozenset(
@@ -39,28 +39,8 @@ _REFUSALS = frozenset(
 _synced: ContextVar[bool] = ContextVar("synced", default=True)
 
 
-def canonical_json(value: Any) -> str:
-    """Return the canonical text of a JSON value: sorted keys, no spaces, no NaN.
-
-    >>> canonical_json({"b": 1, "a": [1.5, None]})
-    '{"a":[1.5,null],"b":1}'
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-
-
 SEAL = "sealed_digest"
 """The key under which a JSON object stores its own digest."""
-
-
-def digest_json(value: Any) -> str:
-    """Return the SHA-256 of the canonical text of a JSON value."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
-
-
-def digest_file(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, read in blocks."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_json(path: Path) -> Any:

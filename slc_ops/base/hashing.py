@@ -1,4 +1,4 @@
-"""Hashes of columns: the content digest of a log, and 64-bit keys of ids.
+"""64-bit hashes of columns and ids, and the content digest of a log. SHA-256: ``digests``.
 
 :class:`ContentDigest` identifies a log's content independently of batches, files and row order. Each row gets
 two 64-bit hashes, mixed differently from the same values. Their sums over all rows do not depend on the order
@@ -8,9 +8,11 @@ therefore has the same digest.
 :func:`keys_of` turns an id into one or two 64-bit words. An integer is its own key, and so is a text of up to
 15 bytes of UTF-8 (its bytes and its length): equal keys are equal ids. Longer texts are folded into 128 bits,
 so that two of them share a key with a probability of about 2⁻¹²⁸.
+
+Columns are mixed by SplitMix64, ids by :func:`stir`. A single function would change stored digests, or the
+items and users that a fit holds out.
 """
 
-import hashlib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -21,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.buffers import as_numpy
-from slc_ops.base.files import digest_json
+from slc_ops.base.digests import digest_json, name_hash
 
 Words = NDArray[np.uint64]
 
@@ -85,9 +87,17 @@ def row_hashes(columns: Mapping[str, np.ndarray], rows: int) -> tuple[np.ndarray
     return first, second
 
 
+def combined_hashes(*columns: np.ndarray) -> np.ndarray:
+    """Return one hash per row over the hashes of several columns."""
+    combined = np.zeros(len(columns[0]), np.uint64)
+    for hashes in columns:
+        combined = mix(combined ^ hashes)
+    return combined
+
+
 @cache
 def _name_hash(name: str) -> np.uint64:
-    return np.uint64(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
+    return np.uint64(name_hash(name))
 
 
 def value_hashes(values: pa.Array) -> np.ndarray:
@@ -232,6 +242,11 @@ def shares_of(ids: pa.Array, salt: str) -> NDArray[np.float64]:
     shares: NDArray[np.float64] = (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
     shares[~as_numpy(texts.is_valid())] = np.nan
     return shares
+
+
+def hashes_at(hashes: Words, times: NDArray[np.float64]) -> Words:
+    """Return the hashes of ids, each combined with a time: a draw per row, from its id and time alone."""
+    return stir(hashes ^ stir((times + 0.0).view(np.uint64)))  # -0.0 + 0.0 is 0.0
 
 
 def stir(words: Words, factor: int = _MIX[0]) -> Words:

@@ -1,7 +1,7 @@
 """JSON forms of dataclasses, read and written by pydantic from the annotations.
 
 A class that inherits :class:`JsonForm` needs no ``as_dict`` and ``from_dict`` of its own. The form contains
-the fields by name and nothing else; :func:`slc_ops.base.files.canonical_json` serialises it.
+the fields by name and nothing else; :func:`slc_ops.base.digests.canonical_json` serialises it.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar

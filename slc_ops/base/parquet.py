@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slc_ops.base.digests import digest_file, digest_json
 from slc_ops.base.errors import DamagedFile, MissingFile
-from slc_ops.base.files import digest_file, digest_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,12 +1,12 @@
-"""Detect text columns that are not UTF-8, which Arrow does not reject."""
+"""Text columns that are not UTF-8, which Arrow does not reject."""
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from slc_ops.base.errors import InputError
 
-MARK = "\uffff"
-"""Prefix of a replacement for text that is not UTF-8. No text contains this reserved character of Unicode."""
+NO_CHARACTER = "\uffff"
+"""Stands for bytes that are not UTF-8: Unicode assigns no character to it, so an id with it is unusable."""
 
 
 def require_utf8(column: str, values: pa.Array) -> None:
@@ -20,55 +20,41 @@ def require_utf8(column: str, values: pa.Array) -> None:
     """
     if pt.is_dictionary(values.type):
         values = values.dictionary  # unused values count, too
-    if (pt.is_string(values.type) or pt.is_large_string(values.type)) and not is_valid(values):
+    if not (pt.is_string(values.type) or pt.is_large_string(values.type)):
+        return
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
         texts = values.cast(pa.large_binary()).to_pylist()
-        wrong = next(repr(text[:40]) for text in texts if text and not is_utf8(text))
+        wrong = next(text[:40] for text in texts if text and text.decode(errors="ignore").encode() != text)
         raise InputError(
-            f"column {column} has text that is not UTF-8, for example {wrong}; write it in UTF-8"
-        )
+            f"column {column} has text that is not UTF-8, for example {wrong!r}; write it in UTF-8"
+        ) from None
 
 
-def marked(values: pa.Array) -> pa.Array:
-    """Return text and bytes as text; invalid UTF-8 is escaped and prefixed with :data:`MARK`.
+def decoded(values: pa.Array) -> pa.Array:
+    """Return text and bytes as text, with :data:`NO_CHARACTER` in place of bytes that are not UTF-8.
 
-    >>> marked(pa.array([b"ab", b"ab\\xff", None])).to_pylist() == ["ab", MARK + "ab\\\\xff", None]
+    >>> decoded(pa.array([b"ab", b"ab\\xff", None])).to_pylist() == ["ab", "ab" + NO_CHARACTER, None]
     True
     """
-    if pt.is_dictionary(values.type):
-        texts = marked(values.dictionary)
-        same = texts.type == values.dictionary.type and texts is values.dictionary
-        return values if same else pa.DictionaryArray.from_arrays(values.indices, texts)
-    if pt.is_string(values.type) or pt.is_large_string(values.type):
-        if is_valid(values):
-            return values
-    elif pt.is_binary(values.type) or pt.is_large_binary(values.type) or pt.is_binary_view(values.type):
-        try:
-            return values.cast(pa.string())
-        except pa.ArrowInvalid:
-            pass
-    else:
+    kind = values.type
+    if pt.is_dictionary(kind):
+        texts = decoded(values.dictionary)
+        return values if texts is values.dictionary else pa.DictionaryArray.from_arrays(values.indices, texts)
+    is_text = pt.is_string(kind) or pt.is_large_string(kind)
+    if not (is_text or pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_binary_view(kind)):
         return values
-    texts = values.cast(pa.large_binary()).to_pylist()
-    return pa.array([None if text is None else written_out(text) for text in texts], pa.string())
+    raw = values.cast(pa.large_binary())
+    try:
+        valid = raw.cast(pa.string())  # raises for other bytes
+        return values if is_text else valid
+    except pa.ArrowInvalid:
+        return pa.array([None if text is None else _decode(text) for text in raw.to_pylist()], pa.string())
 
 
-def written_out(text: bytes) -> str:
-    """Decode bytes as UTF-8; escape and mark them when they are invalid."""
+def _decode(text: bytes) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError:
-        return MARK + text.decode(errors="backslashreplace")
-
-
-def is_valid(texts: pa.Array) -> bool:
-    """Return True when all texts of a column are UTF-8."""
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def is_utf8(text: bytes) -> bool:
-    """Return True when the bytes are UTF-8."""
-    return not written_out(text).startswith(MARK)
+        return text.decode(errors="replace").replace("\ufffd", NO_CHARACTER)

@@ -8,7 +8,7 @@ import click
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.extras import require
 from slc_ops.cli import Group
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 data_option = click.option(
     "--data",

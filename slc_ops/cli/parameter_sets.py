@@ -66,7 +66,7 @@ def to_export(reference: str) -> "Exported":
 def _download(reference: str, directory: Path) -> tuple[Path, int]:
     from slc_ops.base.mlflow_client import connect
     from slc_ops.registry.tracking import typed
-    from slc_ops.settings.deployments import Installation
+    from slc_ops.settings.environment import Installation
 
     found = _REGISTERED.fullmatch(reference)
     if found is None:

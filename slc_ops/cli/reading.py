@@ -14,7 +14,9 @@ from slc_ops.base.files import write_text
 from slc_ops.base.text import interval
 from slc_ops.base.window import Window
 from slc_ops.cli.registry import deployment_option, open_registry
-from slc_ops.settings.deployments import Installation, json_schema, read_deployments
+from slc_ops.settings.deployments import json_schema
+from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.observability.troubles import Trouble

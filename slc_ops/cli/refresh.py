@@ -7,7 +7,7 @@ import click
 from slc_ops.base.console import emit_json, json_option, progress, say
 from slc_ops.base.errors import InputError
 from slc_ops.base.extras import require
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 window_option = click.option(
     "--window",

@@ -10,8 +10,7 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, say
 from slc_ops.base.errors import RegistryError
-from slc_ops.settings.deployments import Installation
-from slc_ops.settings.environment import TerminalVariables
+from slc_ops.settings.environment import Installation, TerminalVariables
 
 if TYPE_CHECKING:
     from slc_ops.base.window import Window

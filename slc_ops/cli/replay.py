@@ -45,7 +45,7 @@ def replay(
 
     from slc_ops.refresh.offline_backtest import backtest_settings
     from slc_ops.refresh.replay import replay_windows, run_replay
-    from slc_ops.settings.deployments import Installation
+    from slc_ops.settings.environment import Installation
 
     settings = backtest_settings(name, lake, methods=methods, effects=effects)
     home = Installation.from_environment().home

@@ -9,7 +9,7 @@ from slc_ops.base.addresses import without_secrets
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.extras import require
 from slc_ops.base.text import count
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 
 @click.command()

@@ -19,7 +19,7 @@ from slc_ops.base.json_form import JsonForm
 from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 Role = Literal["positive", "negative", "contrast", "turning", "observed"]
 

@@ -14,7 +14,7 @@ from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm, Request, Role, declare, write_lake
 from slc_ops.controls.flight_backbone import BACKBONES, known, scored, train
 from slc_ops.controls.flights import Flights, gather
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 NAME = "flight-delay"
 

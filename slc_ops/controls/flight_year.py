@@ -15,7 +15,9 @@ from slc_ops.controls.flight_backbone import known, scored, train
 from slc_ops.controls.flights import Flights
 from slc_ops.controls.verdict import Check
 from slc_ops.evidence.replayed import SERVED, Replay
-from slc_ops.settings.deployments import Deployment, Installation, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
+from slc_ops.settings.sources import LakeSource
 
 LEARNED = Window.parse("2013-01-01/2013-03-01")
 REPLAYED = Window.parse("2013-03-04/2013-12-30")

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import digest_json, replacing
+from slc_ops.base.files import replacing
 from slc_ops.base.window import Window
 from slc_ops.controls import bts, nyc
 

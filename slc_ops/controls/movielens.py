@@ -20,7 +20,7 @@ from slc_ops.controls.arms import Arm, Request, declare, write_lake
 from slc_ops.controls.film_backbones import BACKBONES, CONTRAST, Logits, train
 from slc_ops.controls.ratings import read_ratings
 from slc_ops.controls.wheel import movielens_100k
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 NAME = "movielens"
 TEST = Window.parse("2000-01-10/2000-01-17")

@@ -20,7 +20,7 @@ from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry.tracking import experiment, typed
 from slc_ops.reporting.replay import write_replay
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
     flight_delay.NAME: (flight_delay, by_day),

@@ -11,8 +11,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from slc_ops.base.digests import digest_file
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import digest_file, replacing
+from slc_ops.base.files import replacing
 from slc_ops.controls.datasets import MOVIELENS_TERMS
 
 REQUIREMENT = "recbole==1.2.1 --hash=sha256:9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import make_directory, read_json, write_json, write_text
 from slc_ops.base.window import Window
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.refresh.plan import Plan

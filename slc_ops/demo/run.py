@@ -169,7 +169,7 @@ def show_result(home: Path) -> None:
     """Print the comparison, the verdict with reasons, the version, and the path of the report."""
     from slc_ops.refresh.summary import print_refresh
     from slc_ops.refresh.versions import newest_refresh
-    from slc_ops.settings.deployments import Installation
+    from slc_ops.settings.environment import Installation
 
     installation = Installation.from_environment()
     plan = newest_refresh(installation, DEMO, DEMO_WINDOW)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import SettingsError
-from slc_ops.base.files import digest_json
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import WEEK, Window
 from slc_ops.demo.population import Platform, monday, week_of_rows

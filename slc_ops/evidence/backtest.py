@@ -20,8 +20,8 @@ but not in the logits, the largest possible effect of rounding.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import SelfTestFailed
-from slc_ops.base.files import digest_json
 from slc_ops.base.methods import METHODS, REFERENCES, ladder
 from slc_ops.evidence.evaluation import ALL_ROWS
 from slc_ops.evidence.fold_rows import FoldRows
@@ -42,7 +42,7 @@ from slc_ops.evidence.series import Entry, entry
 from slc_ops.evidence.uncertainty import PairedDifference, UserSums, differences
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 
 TOLERANCE = 1e-9
 

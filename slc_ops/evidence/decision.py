@@ -41,7 +41,7 @@ from slc_ops.base.json_form import JsonForm
 from slc_ops.base.methods import FALLBACK, ladder, may_serve, method_named
 from slc_ops.base.text import interval, number, share
 from slc_ops.evidence.series import Entry, Statistic, statistic
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 
 FROZEN = "base"
 """The method name for "no champion": the frozen model serves."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # pages only describe stored verdicts
     from slc_ops.evidence.renewal import Renewal
     from slc_ops.evidence.results import Backtest
     from slc_ops.evidence.uncertainty import PairedDifference
-    from slc_ops.settings.deployments import Decision
+    from slc_ops.settings.blocks import Decision
 
 Kind = Literal["change", "renewal", "retire", "none"]
 

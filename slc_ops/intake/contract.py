@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from slc_ops.base.errors import InputError
-from slc_ops.base.utf8 import marked, require_utf8
+from slc_ops.base.utf8 import decoded, require_utf8
 from slc_ops.settings.sources import CONTRACT_COLUMNS, Mapped
 
 TIME = pa.timestamp("us", "UTC")
@@ -125,7 +125,7 @@ def convert(column: str, values: pa.Array, source: Mapped) -> pa.Array:
             f"column {column} is {values.type}; expected a plain value per row, map another column"
         )
     if column in TEXTS:
-        values = marked(values)  # an id that is not UTF-8 makes one bad row, not a bad file
+        values = decoded(values)  # an id that is not UTF-8 makes one bad row, not a bad file
     else:
         require_utf8(column, values)
     if column == "event_time":

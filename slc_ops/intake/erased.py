@@ -4,7 +4,6 @@ The salt is a file in the home that only its owner can read. Without it, ids can
 hashes, so the list does not reveal the users; with it, extraction recognises an id that returns.
 """
 
-import hashlib
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,8 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.digests import digest_json, keyed_hash
 from slc_ops.base.errors import InputError, MissingFile, SourceUnavailable
-from slc_ops.base.files import digest_json, read_json, understanding, write_json
+from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.locks import create_once
 from slc_ops.base.tabular import SUFFIXES, TabularFile
 
@@ -46,7 +46,7 @@ class Erased:
         """Return the salted hash of an id's text."""
         if self._salt is None:
             self._salt = self._read_salt()
-        return hashlib.blake2b(value.encode(), key=self._salt, digest_size=_BYTES).hexdigest()
+        return keyed_hash(value, self._salt, _BYTES)
 
     def add(self, users: Iterable[str]) -> "Erased":
         """Add users to the list and write it atomically; known users change nothing."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from slc_ops.base.files import digest_file
+from slc_ops.base.digests import digest_file
 from slc_ops.base.parquet import open_parquet
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.extract import LOCK, finish

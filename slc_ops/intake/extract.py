@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.digests import digest_file, digest_json
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import digest_file, digest_json, replacing_directory
+from slc_ops.base.files import replacing_directory
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import (
     TIME,
@@ -39,7 +40,8 @@ from slc_ops.intake.labels import (
 from slc_ops.intake.manifest import FILE, LOG, WindowManifest
 from slc_ops.intake.sources import Source, open_source
 from slc_ops.intake.writing import LogWriter, Observer
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 from slc_ops.settings.sources import Mapped
 
 

@@ -6,8 +6,8 @@ The command line and the estimator both fit here, so the same rows give the same
 from concurrent.futures import ThreadPoolExecutor
 
 from slc_ops.base.code_version import code_version
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import digest_json
 from slc_ops.methods import fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.parameters.parameter_set import ParameterSet

@@ -6,7 +6,6 @@ Nothing is counted in memory: any process can answer, and a restart loses nothin
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,17 +14,12 @@ from prometheus_client.registry import Collector
 
 from slc_ops import __version__
 from slc_ops.base.errors import RegistryError
-from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
-from slc_ops.intake.manifest import FILE as MANIFEST
-from slc_ops.observability.stored import newest_with
+from slc_ops.observability.stored import newest_audit, newest_steps, newest_validation, newest_with
 from slc_ops.observability.troubles import free_bytes
-from slc_ops.quality.result import RESULT
-from slc_ops.refresh.files import STEPS
-from slc_ops.refresh.served import FILE as SERVED
 from slc_ops.refresh.versions import Decided, find_version, held_in_a_row, outcomes
-from slc_ops.settings.deployments import Installation, read_deployments
-from slc_ops.settings.environment import ServiceVariables
+from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.settings.environment import Installation, ServiceVariables
 
 if TYPE_CHECKING:
     from slc_ops.registry import Version
@@ -124,7 +118,7 @@ def _refresh_metrics(installation: Installation, names: list[str]) -> list[Gauge
     steps = Gauge("slc_ops_step_duration_seconds", "Duration of each step, of the newest refreshed window.")
     failed = Gauge("slc_ops_step_failed", "1 where the last try of a step failed.")
     for name in names:
-        records = _newest_records(installation.refreshes(name))
+        records = {record["step"]: record for record in newest_steps(installation, name)[1]}
         for step, record in records.items():
             steps.add(record["ended"] - record["started"], deployment=name, step=step)
             failed.add(record["outcome"] == "failed", deployment=name, step=step)
@@ -132,15 +126,6 @@ def _refresh_metrics(installation: Installation, names: list[str]) -> list[Gauge
             duration.add(seconds, deployment=name)
             finished.add(records["publish"]["ended"], deployment=name)
     return [duration, finished, steps, failed]
-
-
-def _newest_records(refreshes: Path) -> dict[str, dict[str, Any]]:
-    newest = newest_with(refreshes, STEPS)
-    return (
-        {}
-        if newest is None
-        else {path.stem: read_json(path) for path in sorted((newest / STEPS).glob("*.json"))}
-    )
 
 
 def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
@@ -161,10 +146,9 @@ def _window_metrics(installation: Installation, names: list[str]) -> list[Gauge]
     stopped = Gauge("slc_ops_window_stopped", "1 where validation stopped the newest window.")
     ends = Gauge("slc_ops_window_end_timestamp_seconds", "End of the newest validated window.")
     for name in names:
-        newest = newest_with(installation.windows(name), RESULT)
-        if newest is None:
+        _, result = newest_validation(installation, name)
+        if not result:
             continue
-        result, manifest = read_json(newest / RESULT), read_json(newest / MANIFEST)
         rows.add(result["rows"], deployment=name)
         quarantined.add(result["quarantined"], deployment=name)
         if result["rows"]:
@@ -172,7 +156,7 @@ def _window_metrics(installation: Installation, names: list[str]) -> list[Gauge]
             for check, count in result.get("statistics", {}).get("failed", {}).items():
                 failing.add(count / result["rows"], deployment=name, check=check)
         stopped.add(result["status"] == "stopped", deployment=name)
-        ends.add(Window.from_dict(manifest["window"]).end.timestamp(), deployment=name)
+        ends.add(Window.from_dict(result["window"]).end.timestamp(), deployment=name)
     return [rows, quarantined, share, failing, stopped, ends]
 
 
@@ -181,6 +165,7 @@ def _champion_metrics(
 ) -> Iterator[Gauge]:
     """Read the champions from the ledger; if it fails, only ``slc_ops_ledger_up`` has a value."""
     from slc_ops.registry import Registry
+    from slc_ops.registry.overview import overview
 
     up = Gauge("slc_ops_ledger_up", "1 where the ledger is there and answers.")
     version = Gauge("slc_ops_champion_version", "Version number of the champion.")
@@ -189,15 +174,15 @@ def _champion_metrics(
     held = Gauge("slc_ops_held_windows", "Newest windows in a row that wanted another champion and got none.")
     try:
         registry = Registry.open(installation, create=False)
-        champions = {name: registry.champion(name) for name in decided}
-        for name, champion in champions.items():
-            line = registry.history(name)
-            if champion is not None:
+        found = overview(registry.ledger, list(decided), newest=1)
+        for name, glance in found.items():
+            champion = glance.champion
+            if champion is not None and glance.last is not None:
                 version.add(champion.number, deployment=name)
-                since.add(line[-1].at.timestamp(), deployment=name)
+                since.add(glance.last.at.timestamp(), deployment=name)
                 age.add((now - champion.window.end).total_seconds(), deployment=name)
-            held.add(held_in_a_row(decided[name], line), deployment=name)
-        yield from _item_metrics(installation, champions)
+            held.add(held_in_a_row(decided[name], registry.history(name)), deployment=name)
+        yield from _item_metrics(installation, {name: each.champion for name, each in found.items()})
         up.add(registry.ledger.database.present)
     except RegistryError:
         up.add(0)
@@ -238,10 +223,9 @@ def _served_metrics(installation: Installation, names: list[str]) -> list[Gauge]
     rows = Gauge("slc_ops_served_rows", "Rows of the newest audited window by the version that served them.")
     stale = Gauge("slc_ops_served_stale_rows", "Rows that an older version served after a newer one.")
     for name in names:
-        newest = newest_with(installation.windows(name), SERVED)
-        if newest is None:
+        _, found = newest_audit(installation, name)
+        if not found:
             continue
-        found = read_json(newest / SERVED)
         off.add(found["share"], deployment=name)
         stale.add(sum(each["rows"] for each in found["served"] if each["stale"]), deployment=name)
         by_version: Counter[int] = Counter()

@@ -20,8 +20,9 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.settings.blocks import Notifier, Notify
 from slc_ops.settings.connections import Connection, find_connection
-from slc_ops.settings.deployments import Installation, Notifier, Notify
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.registry import ChampionChange, Version

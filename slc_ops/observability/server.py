@@ -15,7 +15,7 @@ from prometheus_client import make_asgi_app
 from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.base.passwords import weakness
 from slc_ops.observability.metrics import collect, registry_of
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 

@@ -1,4 +1,4 @@
-"""Read what refreshes have stored, for status, page and metrics; unreadable files are reported elsewhere."""
+"""Facts of the newest window on disk, for status, page and metrics; unreadable files count as absent."""
 
 import os
 from functools import lru_cache
@@ -7,11 +7,15 @@ from typing import Any
 
 from slc_ops.base.errors import SlcError
 from slc_ops.base.files import read_json
-from slc_ops.settings.deployments import Installation
+from slc_ops.quality.result import RESULT
+from slc_ops.refresh.files import STEPS
+from slc_ops.refresh.served import FILE as SERVED
+from slc_ops.settings.environment import Installation
 
 _KEPT = (
     "sentence", "versions", "status", "findings", "verdict", "kind", "decision", "renewal",
-    "served", "off", "rows", "tolerance", "step", "outcome", "error",
+    "served", "off", "share", "rows", "tolerance", "window", "quarantined", "statistics",
+    "step", "started", "ended", "outcome", "error",
 )  # fmt: skip
 """The keys that the cache holds; a verdict has many more."""
 
@@ -23,6 +27,27 @@ def newest_with(directory: Path, holding: str) -> Path | None:
     except OSError:
         return None
     return next((directory / name for name in names if (directory / name / holding).exists()), None)
+
+
+def newest_validation(installation: Installation, name: str) -> tuple[str, dict[str, Any]]:
+    """Return the newest validated window and its result; both are empty without one."""
+    newest = newest_with(installation.windows(name), RESULT)
+    return ("", {}) if newest is None else (newest.name, stored_json(installation, newest / RESULT))
+
+
+def newest_audit(installation: Installation, name: str) -> tuple[str, dict[str, Any]]:
+    """Return the newest window with served probabilities and their audit; both are empty without one."""
+    newest = newest_with(installation.windows(name), SERVED)
+    return ("", {}) if newest is None else (newest.name, stored_json(installation, newest / SERVED))
+
+
+def newest_steps(installation: Installation, name: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the newest refreshed window and the records of its steps; both are empty without one."""
+    newest = newest_with(installation.refreshes(name), STEPS)
+    if newest is None:
+        return "", []
+    records = [stored_json(installation, path) for path in sorted((newest / STEPS).glob("*.json"))]
+    return newest.name, [record for record in records if record]
 
 
 def stored_json(installation: Installation, path: Path) -> dict[str, Any]:

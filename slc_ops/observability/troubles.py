@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from slc_ops.base.errors import SettingsError, SlcError
-from slc_ops.observability.stored import newest_with, stored_json
-from slc_ops.quality.result import RESULT
-from slc_ops.refresh.files import STEPS
+from slc_ops.observability.stored import newest_steps, newest_validation
 from slc_ops.refresh.versions import outcomes
-from slc_ops.settings.deployments import Deployment, Installation, read_deployments
-from slc_ops.settings.environment import ServiceVariables
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.settings.environment import Installation, ServiceVariables
 
 RUNBOOKS = "docs/runbooks.md#"
 GRACE = timedelta(days=1)
@@ -70,28 +69,24 @@ def troubles(
 
 def stopped(installation: Installation, name: str) -> Iterator[Trouble]:
     """Yield a problem if validation stopped the newest window."""
-    newest = newest_with(installation.windows(name), RESULT)
-    result = {} if newest is None else stored_json(installation, newest / RESULT)
-    if newest is not None and result.get("status") == "stopped":
+    window, result = newest_validation(installation, name)
+    if result.get("status") == "stopped":
         critical = [each for each in result.get("findings", []) if each.get("severity") == "critical"]
         codes = ", ".join(each.get("code", "?") for each in critical)
         runbook = next(
             (OF_FINDINGS[each["code"]] for each in critical if each.get("code") in OF_FINDINGS), "outage-week"
         )
-        said = f"window {newest.name} was stopped by validation ({codes}); the champion stays"
+        said = f"window {window} was stopped by validation ({codes}); the champion stays"
         yield Trouble("stopped", said, RUNBOOKS + runbook)
 
 
 def failed_step(installation: Installation, name: str) -> Iterator[Trouble]:
     """Yield the failed steps of the newest refreshed window, unless validation stopped it."""
-    newest = newest_with(installation.refreshes(name), STEPS)
-    if newest is None:
-        return
-    records = [stored_json(installation, path) for path in sorted((newest / STEPS).glob("*.json"))]
+    window, records = newest_steps(installation, name)
     for record in records:
         if record.get("outcome") == "failed" and not any(stopped(installation, name)):
             why = f": {record['error']}" if record.get("error") else ""
-            sentence = f"the step {record['step']} of window {newest.name} failed{why}"
+            sentence = f"the step {record['step']} of window {window} failed{why}"
             yield Trouble("step", sentence, RUNBOOKS + "failed-step")
 
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slc_ops.base.buffers import as_arrow
+from slc_ops.base.digests import digest_file, digest_text
 from slc_ops.base.errors import ParameterSetError, SlcError
-from slc_ops.base.files import digest_file, replacing_directory, write_text
+from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.window import Window
 from slc_ops.numerics.curves import Affine, curve_from_dict
 from slc_ops.parameters import GOLDEN, PARAMS, effect_file
@@ -82,7 +82,7 @@ def remove_users(directory: Path, belongs: Callable[[str], bool]) -> int:
 def signed(text: str) -> str:
     """Return the text of ``params.json`` with its digest: SHA-256 of the text with 64 zeros in its place."""
     text = _STATED.sub(rf'\g<1>{"0" * 64}"', text)
-    return _STATED.sub(rf'\g<1>{sha256(text.encode()).hexdigest()}"', text)
+    return _STATED.sub(rf'\g<1>{digest_text(text)}"', text)
 
 
 def _holds_other_files(directory: Path) -> bool:

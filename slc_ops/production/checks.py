@@ -41,7 +41,7 @@ def check_surroundings(environment: Mapping[str, str]) -> None:
             check_space(Path(environment[name]), megabytes)
     check_space(Path(tempfile.gettempdir()), min(megabytes, 64))
     if "SLC_OPS_DEPLOYMENTS" in environment:
-        from slc_ops.settings.deployments import read_deployments
+        from slc_ops.settings.deployments_file import read_deployments
 
         read_deployments(Path(environment["SLC_OPS_DEPLOYMENTS"]))
 

@@ -5,13 +5,13 @@ above that one in 2, 4, … of them, chosen by the hash itself, so that two wind
 sample contains few repeated ids, the columns themselves are read to find every such row.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from slc_ops.base.digests import digest_bytes
 from slc_ops.base.files import replacing
 from slc_ops.base.hashing import value_hashes
 from slc_ops.base.parquet import open_parquet
@@ -58,7 +58,7 @@ class Seen:
     @property
     def digest(self) -> str:
         """A digest of these ids; empty without any."""
-        return hashlib.sha256(self.hashes.tobytes()).hexdigest() if self.rows else ""
+        return digest_bytes([np.ascontiguousarray(self.hashes).data]) if self.rows else ""
 
 
 NOTHING = Seen(np.empty(0, np.uint64))

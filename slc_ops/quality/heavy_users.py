@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slc_ops.base.files import replacing
-from slc_ops.base.hashing import mix
+from slc_ops.base.hashing import combined_hashes
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.base.text import count
 from slc_ops.intake.manifest import WindowManifest
@@ -89,7 +89,7 @@ class Pairs:
 
 def pair_hashes(hashes: Mapping[str, np.ndarray]) -> Hashes:
     """Return a hash of each row's user and item."""
-    return mix(hashes["user_id"] ^ mix(hashes["item_id"]))
+    return combined_hashes(hashes["item_id"], hashes["user_id"])
 
 
 def weights(batch: pa.RecordBatch) -> NDArray[np.float64]:

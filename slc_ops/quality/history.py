@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from slc_ops.base.files import digest_json, read_json, understanding, write_json
+from slc_ops.base.digests import digest_json
+from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.event_ids import seen_before

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.code_version import library_version
-from slc_ops.base.files import digest_json, read_json, understanding, write_json
+from slc_ops.base.digests import digest_json
+from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.parquet import read_parquet
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.passes import PRIVATE

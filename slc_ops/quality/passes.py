@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike
 
-from slc_ops.base.hashing import mix
-from slc_ops.base.utf8 import MARK
+from slc_ops.base.hashing import combined_hashes
 from slc_ops.base.window import Window
 from slc_ops.quality.rows import RowCheck, failures, flags, row_checks
 
@@ -134,14 +133,6 @@ def item_counts(items: pa.Array) -> pa.Table:
     return pa.table({"item_id": counts.field("values"), "rows": counts.field("counts")})
 
 
-def combined_hashes(*columns: np.ndarray) -> np.ndarray:
-    """Return one hash per row over the hashes of several columns."""
-    combined = np.zeros(len(columns[0]), np.uint64)
-    for hashes in columns:
-        combined = mix(combined ^ hashes)
-    return combined
-
-
 def logits(
     batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float
 ) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -216,7 +207,7 @@ def short(value: Any) -> Any:
     """
     if value is None or isinstance(value, (bool, int)):
         return value
-    text = str(value).removeprefix(MARK)
+    text = str(value)
     return text if len(text) <= 60 else text[:60] + "…"
 
 

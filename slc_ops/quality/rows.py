@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.hashing import value_hashes
-from slc_ops.base.utf8 import MARK
+from slc_ops.base.utf8 import NO_CHARACTER
 from slc_ops.intake.contract import ALLOWED_TYPES, TEXTS, TIME
 
 Failing = Callable[[pa.Array], np.ndarray]
@@ -51,7 +51,8 @@ def row_checks(
         )
     ]
     checks += [
-        RowCheck(f"{column}_not_utf8", column, f"{column} must be UTF-8", not_utf8) for column in TEXTS
+        RowCheck(f"{column}_not_utf8", column, f"{column} must be UTF-8, without U+FFFF", not_utf8)
+        for column in TEXTS
     ]
     if seen is not None and len(seen):
         checks.append(RowCheck(SEEN_BEFORE, "event_id", SEEN_BEFORE_SENTENCE, having(seen)))
@@ -117,10 +118,10 @@ def nulls(values: pa.Array) -> np.ndarray:
 
 
 def not_utf8(values: pa.Array) -> np.ndarray:
-    """Mask rows whose text was not valid UTF-8 at extraction."""
+    """Mask rows whose text has U+FFFF: in the source, or in place of bytes that are not UTF-8."""
     if not pa.types.is_string(values.type):
         return np.zeros(len(values), bool)
-    return flags(pc.starts_with(values, MARK))
+    return flags(pc.match_substring(values, NO_CHARACTER))
 
 
 def not_binary(values: pa.Array) -> np.ndarray:

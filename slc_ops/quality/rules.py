@@ -7,7 +7,7 @@ from typing import Any
 from slc_ops.intake.contract import ALLOWED_TYPES, REPEATED_TIMES, REQUIRED, SKIPPED_TIMES
 from slc_ops.quality.result import Severity
 from slc_ops.quality.rows import DUPLICATE, DUPLICATE_SENTENCE, SEEN_BEFORE, SEEN_BEFORE_SENTENCE, RowCheck
-from slc_ops.settings.deployments import Band, Limit, Quality
+from slc_ops.settings.quality import Band, Limit, Quality
 
 CHANGES = ("rows_unusual", "rows_by_day", "label_rate_shift", "label_rate_leap", "items_unseen")
 """Codes that may be real changes as well as damage: found twice in a row, they do not stop."""

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.base.files import digest_json, read_json, replacing, understanding, write_json
+from slc_ops.base.digests import digest_json
+from slc_ops.base.files import read_json, replacing, understanding, write_json
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.base.window import Window, day_start
 from slc_ops.intake.contract import ALLOWED_TYPES

@@ -6,8 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import ValidationStopped
-from slc_ops.base.files import digest_json, read_json, understanding, write_json
+from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.intake.contract import REPEATED_TIMES, SKIPPED_TIMES
 from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
@@ -23,7 +24,7 @@ from slc_ops.quality.rules import CHANGES, rules, softened
 from slc_ops.quality.statistics import MAX_EXAMPLES, Statistics, statistics_of, with_ids
 from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.rows.engine import LOCAL, Engine
-from slc_ops.settings.deployments import Quality
+from slc_ops.settings.quality import Quality
 
 VERSION = 12
 NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)

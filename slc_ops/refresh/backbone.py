@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slc_ops.base.files import digest_json, read_json, replacing, write_json
+from slc_ops.base.digests import digest_json
+from slc_ops.base.files import read_json, replacing, write_json
 from slc_ops.base.parquet import log_writer, open_parquet
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.rows.engine import Engine

@@ -10,7 +10,8 @@ from slc_ops.refresh.gate import promote, propose
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import newest_refresh
 from slc_ops.refresh.window_rules import is_scheduled
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 MAX_WINDOWS = 1000
 """Maximum windows in one backfill; Airflow maps a task over at most 1,024."""
@@ -49,7 +50,7 @@ def windows_between(deployment: Deployment, start: str, end: str, due: datetime)
     the future or outside the deployment's time raise :class:`SettingsError`.
 
     >>> from datetime import UTC
-    >>> from slc_ops.settings.deployments import LakeSource
+    >>> from slc_ops.settings.sources import LakeSource
     >>> demo = Deployment(source=LakeSource(path="lake"), start="2026-01-05")
     >>> weeks = windows_between(demo, "2026-02-02", "2026-02-23", datetime(2026, 3, 1, tzinfo=UTC))
     >>> [str(week) for week in weeks]

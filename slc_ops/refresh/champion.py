@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slc_ops.base.digests import digest_file, digest_json
 from slc_ops.base.errors import SlcError
-from slc_ops.base.files import digest_file, digest_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import registered_by
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan

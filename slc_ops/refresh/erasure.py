@@ -26,7 +26,10 @@ from slc_ops.refresh.user_tables import strip_refresh, strip_version
 from slc_ops.refresh.versions import registered_by, version_of
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import Receipt, record_erasure, recorded_erasures
-from slc_ops.settings.deployments import Deployment, Forget, Installation, read_deployments
+from slc_ops.settings.blocks import Forget
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.settings.environment import Installation
 
 
 @dataclass

@@ -11,7 +11,8 @@ from slc_ops.refresh.fitting import engine_of_plan, fit_options, folds_of, renew
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import note_outcome
-from slc_ops.settings.deployments import Decision, Installation
+from slc_ops.settings.blocks import Decision
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import Fold

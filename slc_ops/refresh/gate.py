@@ -11,7 +11,8 @@ from slc_ops.refresh.evidence import read_verdict
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import version_of
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.registry import Registry
@@ -55,7 +56,7 @@ class Proposal:
 def rule_of(settings: Deployment, kind: str) -> str:
     """Return ``auto``, ``manual`` or ``never``; renewals have their own rule below the gate.
 
-    >>> from slc_ops.settings.deployments import LakeSource
+    >>> from slc_ops.settings.sources import LakeSource
     >>> asks = Deployment(source=LakeSource(path="lake"), gate="manual")
     >>> rule_of(asks, "change"), rule_of(asks, "renewal")
     ('manual', 'auto')

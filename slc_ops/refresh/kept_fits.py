@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import SlcError
-from slc_ops.base.files import digest_json, read_json, write_json
+from slc_ops.base.files import read_json, write_json
 from slc_ops.base.methods import method_named
 from slc_ops.refresh.plan import Plan
 

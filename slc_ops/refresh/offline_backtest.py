@@ -18,7 +18,8 @@ from slc_ops.refresh import pipeline
 from slc_ops.refresh.champion import champion_in
 from slc_ops.refresh.evidence import read_backtest, read_verdict
 from slc_ops.refresh.files import RefreshFiles
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 from slc_ops.settings.sources import LakeSource
 
 

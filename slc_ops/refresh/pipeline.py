@@ -25,7 +25,8 @@ from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.refresh.publishing import publish, write_report
 from slc_ops.refresh.schedule import check_window
 from slc_ops.refresh.windows import extract, validate
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 __all__ = [
     "backtest", "decide", "detectability", "extract", "fit", "folds_of", "note_backbone", "promote",

@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.code_version import code_version
-from slc_ops.base.files import (
-    digest_json,
-    read_json,
-    replacing,
-    replacing_directory,
-    understanding,
-    write_json,
-)
+from slc_ops.base.digests import digest_json
+from slc_ops.base.files import read_json, replacing, replacing_directory, understanding, write_json
 from slc_ops.base.json_form import JsonForm, to_json
 from slc_ops.base.parquet import parts_of
 from slc_ops.base.window import Window

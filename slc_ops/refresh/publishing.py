@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from slc_ops.base.files import digest_json, read_json
+from slc_ops.base.digests import digest_json
+from slc_ops.base.files import read_json
 from slc_ops.base.json_form import read_as
 from slc_ops.base.lineage import Data, lineage
 from slc_ops.base.methods import REFERENCES
@@ -15,8 +16,7 @@ from slc_ops.refresh.fitting import renewal_of
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import Registered, outcomes, record_version, version_of
-from slc_ops.settings.deployments import Installation
-from slc_ops.settings.environment import registered_model
+from slc_ops.settings.environment import Installation, registered_model
 
 if TYPE_CHECKING:
     from slc_ops.evidence.results import Served

@@ -34,7 +34,8 @@ from slc_ops.refresh.retention import discard
 from slc_ops.refresh.served_rows import entry_of_unscored, platt_on_all_rows, with_served
 from slc_ops.refresh.window_rules import BACKBONE, is_scheduled
 from slc_ops.refresh.windows import NoRows
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.registry import Registry

@@ -23,7 +23,8 @@ from slc_ops.intake.manifest import FILE, WindowManifest
 from slc_ops.refresh.files import PLAN, STEPS, RefreshFiles, refreshes_in
 from slc_ops.refresh.plan import read_plan
 from slc_ops.refresh.versions import registered_by
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 GONE = "gone-"
 

@@ -7,7 +7,7 @@ from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.versions import decided_refreshes
 from slc_ops.refresh.window_rules import check_labels_due, check_no_overlap, check_on_grid
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 
 def check_window(installation: Installation, name: str, window: Window, *, hint: str = "--off-grid") -> None:

@@ -9,7 +9,8 @@ next refresh costs one new fold.
 from dataclasses import asdict
 from pathlib import Path
 
-from slc_ops.base.files import digest_json, read_json, replacing_directory
+from slc_ops.base.digests import digest_json
+from slc_ops.base.files import read_json, replacing_directory
 from slc_ops.base.methods import method_named
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.scoring import (

@@ -23,7 +23,8 @@ from slc_ops.base.text import count, share
 from slc_ops.numerics.kernels import Floats, sigmoid
 from slc_ops.quality.result import Finding
 from slc_ops.rows.columns import as_logits, as_times
-from slc_ops.settings.deployments import Installation, Limit
+from slc_ops.settings.environment import Installation
+from slc_ops.settings.quality import Limit
 
 if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet

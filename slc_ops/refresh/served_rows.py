@@ -25,7 +25,8 @@ from slc_ops.quality.statistics import statistics_of
 from slc_ops.refresh.champion import ChampionReference
 from slc_ops.refresh.window_rules import Reach
 from slc_ops.rows.engine import engine_of
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 SCORES, ROWS, BAD = "served-scores", "served.parquet", "served-bad.parquet"
 FAR = 52

@@ -7,7 +7,7 @@ from slc_ops.base.text import MISSING, points
 from slc_ops.refresh.evidence import read_backtest, read_verdict
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import version_of
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.evidence.metrics import Metric

@@ -20,8 +20,7 @@ from slc_ops.registry.logged_model import download
 from slc_ops.registry.model import PARAMETERS
 from slc_ops.registry.publication import digest_of_set
 from slc_ops.registry.tracking import typed
-from slc_ops.settings.deployments import Installation
-from slc_ops.settings.environment import registered_model
+from slc_ops.settings.environment import Installation, registered_model
 
 Belongs = Callable[[str], bool]
 

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from slc_ops.base.files import digest_json, read_json, understanding, write_json
+from slc_ops.base.digests import digest_json
+from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.json_form import to_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import OUTCOME, VERSIONS, RefreshFiles, refreshes_in
 from slc_ops.refresh.plan import Plan, read_plan
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.evidence.results import Backtest

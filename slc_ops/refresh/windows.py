@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.code_version import code_version
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationStopped
-from slc_ops.base.files import digest_json
 from slc_ops.base.json_form import to_json
 from slc_ops.base.lineage import Data, lineage
 from slc_ops.base.window import Window
@@ -28,7 +28,8 @@ from slc_ops.refresh.window_rules import (
     windows_of_the_backbone_before,
     windows_read_again,
 )
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.intake.manifest import WindowManifest

@@ -9,7 +9,6 @@ Without signatures, anyone with write access to the database can compute a new c
 or sign.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, Table, and_, insert, select, text
 
-from slc_ops.base.files import digest_json
+from slc_ops.base.digests import digest_json, lock_number
 from slc_ops.registry.signing import Keys, sign
 from slc_ops.registry.tables import chain as entries
 from slc_ops.registry.tables import erasure, move, publication
@@ -61,7 +60,7 @@ def append(
 ) -> None:
     """Append an entry for a row that this transaction has written."""
     if connection.dialect.name == "postgresql":  # SQLite has one writer; the lock ends with the transaction
-        number = int.from_bytes(hashlib.sha256(f"slc-chain:{deployment}".encode()).digest()[:8], signed=True)
+        number = lock_number(f"slc-chain:{deployment}")
         connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": number})
     last = connection.execute(
         select(entries.c.position, entries.c.hash)

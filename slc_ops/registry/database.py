@@ -5,7 +5,6 @@ IMMEDIATE``: a transaction that reads first and writes later would otherwise fai
 between. Each use opens a connection: Airflow tasks fork, and two processes must not share one.
 """
 
-import hashlib
 import os
 import shutil
 import sqlite3
@@ -20,6 +19,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from slc_ops.base.addresses import without_secrets
+from slc_ops.base.digests import lock_number
 from slc_ops.base.errors import RegistryError, StorageError
 from slc_ops.base.locks import create_once, file_lock
 from slc_ops.registry.tables import metadata
@@ -212,7 +212,7 @@ def _shown(url: URL) -> str:
 
 @contextmanager
 def _advisory_lock(engine: Engine, name: str, seconds: float) -> Iterator[None]:
-    number = int.from_bytes(hashlib.sha256(f"slc:{name}".encode()).digest()[:8], signed=True)
+    number = lock_number(f"slc:{name}")
     with engine.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT")
         deadline = time.monotonic() + seconds

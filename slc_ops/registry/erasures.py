@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from slc_ops.base.files import digest_json
+from slc_ops.base.digests import digest_json
 from slc_ops.registry.chain import ERASURE, append
 from slc_ops.registry.ledger import Ledger
 from slc_ops.registry.tables import erasure as erasures

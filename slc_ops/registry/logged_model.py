@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slc_ops.base.digests import canonical_json, digest_json
 from slc_ops.base.errors import RegistryError
-from slc_ops.base.files import canonical_json, digest_json
 from slc_ops.registry.ledger import Ledger
 from slc_ops.registry.publication import KEY_TAG, Publication, Version
 from slc_ops.settings.environment import registered_model

@@ -1,13 +1,14 @@
-"""Summaries of deployments: of many in four queries, and of one's serving method."""
+"""Summaries of deployments: of many in a few queries, and of one's serving method."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select, tuple_
 
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.publication import RENEWAL, ChampionChange, Version
+from slc_ops.registry.rules import TakenBack, taken_back
 from slc_ops.registry.tables import change_of, version_of
 from slc_ops.registry.tables import deployment as deployments
 from slc_ops.registry.tables import move as moves
@@ -25,39 +26,58 @@ class Glance:
     changes: list[ChampionChange] = field(default_factory=list)
     """All changes but renewals, oldest first."""
 
-    def version(self, number: int | None) -> Version | None:
-        """Return a version by its number, or None."""
+    @property
+    def champion(self) -> Version | None:
+        """The champion, or None."""
+        return self._version(self.head.champion)
+
+    @property
+    def challenger(self) -> Version | None:
+        """The newest pending version, or None."""
+        return self._version(self.head.challenger)
+
+    @property
+    def retired(self) -> ChampionChange | None:
+        """The retirement in force, or None."""
+        return self.last if self.head.champion is None else None
+
+    @property
+    def taken_back(self) -> list[TakenBack]:
+        """The champions that people removed."""
+        return taken_back(self.changes)
+
+    def _version(self, number: int | None) -> Version | None:
         return next((version for version in self.versions if version.number == number), None)
 
 
 def overview(ledger: Ledger, names: Sequence[str], newest: int) -> dict[str, Glance]:
-    """Return the ledger's summary of each deployment, with its ``newest`` versions, in one transaction."""
-    found = {name: Glance(Head(name)) for name in names}
+    """Return the ledger's summary of each deployment, with its ``newest`` versions."""
+    with ledger.database.reading() as connection:
+        rows = connection.execute(select(deployments).where(deployments.c.name.in_(names)))
+        heads = {row.name: Head(*row) for row in rows}
+    found = {name: Glance(heads.get(name) or ledger.head(name)) for name in names}  # a lost row is rebuilt
     place: ColumnElement[int] = func.row_number().over(
         partition_by=publications.c.deployment,
         order_by=[publications.c.window_end.desc(), publications.c.version.desc()],
     )
     ranked = select(publications, place.label("place")).where(publications.c.deployment.in_(names)).subquery()
+    named = [
+        (name, number)
+        for name, each in found.items()
+        for number in (each.head.champion, each.head.challenger)
+        if number is not None
+    ]
     shown = (
         select(*(ranked.c[column.name] for column in publications.c))
-        .join(deployments, deployments.c.name == ranked.c.deployment)
-        .where(
-            or_(
-                ranked.c.place <= newest,
-                ranked.c.version == deployments.c.champion,
-                ranked.c.version == deployments.c.challenger,
-            )
-        )
+        .where(or_(ranked.c.place <= newest, tuple_(ranked.c.deployment, ranked.c.version).in_(named)))
         .order_by(ranked.c.window_end, ranked.c.version)
     )
-    is_last = and_(deployments.c.name == moves.c.deployment, deployments.c.revision == moves.c.revision)
+    last = [(name, each.head.revision) for name, each in found.items()]
     with ledger.database.reading() as connection:
-        for row in connection.execute(select(deployments).where(deployments.c.name.in_(names))):
-            found[row.name].head = Head(*row)
         for row in connection.execute(shown):
             found[row.deployment].versions.append(ledger.in_zone(version_of(row)))
         for row in connection.execute(
-            select(moves).join(deployments, is_last).where(moves.c.deployment.in_(names))
+            select(moves).where(tuple_(moves.c.deployment, moves.c.revision).in_(last))
         ):
             found[row.deployment].last = ledger.in_zone(change_of(row))
         rare = select(moves).where(moves.c.deployment.in_(names), moves.c.kind != RENEWAL)

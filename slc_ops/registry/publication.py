@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from slc_ops.base.digests import canonical_json, digest_file, digest_json
 from slc_ops.base.errors import RegistryError
-from slc_ops.base.files import canonical_json, digest_file, digest_json
 from slc_ops.base.names import model_name
 from slc_ops.base.window import Window
 from slc_ops.settings.environment import registered_model

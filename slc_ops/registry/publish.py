@@ -25,8 +25,7 @@ from slc_ops.registry.model import PARAMETERS, write_model
 from slc_ops.registry.model_card import LENGTH, flat, model_card, reasons
 from slc_ops.registry.publication import EVALUATION, KEY_TAG, VERDICT, Publication, Version, digest_of_set
 from slc_ops.registry.tracking import experiment
-from slc_ops.settings.deployments import Installation
-from slc_ops.settings.environment import registered_model
+from slc_ops.settings.environment import Installation, registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -1,6 +1,6 @@
 """The registry: MLflow stores the versions, the ledger is the authority on the champion.
 
->>> from slc_ops.settings.deployments import Installation                              # doctest: +SKIP
+>>> from slc_ops.settings.environment import Installation                              # doctest: +SKIP
 >>> registry = Registry.open(Installation.from_environment())              # doctest: +SKIP
 >>> version = registry.publish(publication)                          # doctest: +SKIP
 >>> registry.promote("demo", version.number, actor="ann", reason="better on every fold")  # doctest: +SKIP
@@ -20,7 +20,7 @@ from slc_ops.base.mlflow_client import connect
 from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
-from slc_ops.registry.overview import what_serves
+from slc_ops.registry.overview import overview, what_serves
 from slc_ops.registry.publication import (
     PROMOTION,
     RETIREMENT,
@@ -38,11 +38,9 @@ from slc_ops.registry.rules import (
     check_retirement,
     check_rollback,
     check_signed,
-    taken_back,
 )
 from slc_ops.registry.tracking import typed
-from slc_ops.settings.deployments import Installation
-from slc_ops.settings.environment import registered_model
+from slc_ops.settings.environment import Installation, registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -161,7 +159,10 @@ class Registry:
                 candidate, champion, line, override=override, automatic=automatic, verdict=verdict
             )
             said = act(person=not automatic, method=candidate.method)
-            self._advance(head, candidate, kind, actor, reason, override, _with(evidence, request, said))
+            entry = _with(evidence, request, said)
+            self._advance(
+                head, candidate, kind=kind, actor=actor, reason=reason, override=override, evidence=entry
+            )
         self._project(deployment, expected=moves)
         return candidate
 
@@ -204,7 +205,8 @@ class Registry:
                 windows=windows,
                 exclude=exclude_window,
             )
-            self._advance(head, version, ROLLBACK, actor, reason, None, _with(None, request, said))
+            entry = _with(None, request, said)
+            self._advance(head, version, kind=ROLLBACK, actor=actor, reason=reason, evidence=entry)
         self._project(deployment, expected=moves)
         return version
 
@@ -240,40 +242,22 @@ class Registry:
         if done is None:
             check_against(against, champion, line, deployment, automatic=automatic)
             said = act(person=not automatic, method=None, taken=champion, windows=windows)
-            done = self._retire(head, actor, reason, _with(evidence, request, said))
+            entry = _with(evidence, request, said)
+            done = self._advance(head, None, kind=RETIREMENT, actor=actor, reason=reason, evidence=entry)
         self._project(deployment, expected=True)
         return done
 
-    def _retire(self, head: Head, actor: str, reason: str, evidence: Mapping[str, Any]) -> ChampionChange:
+    def _advance(self, head: Head, version: Version | None, **entry: Any) -> ChampionChange:
+        """Check that the version can be served, then compare and set; return the ledger's row."""
+        if version is not None:
+            self.parameters(version)
         try:
-            return self.ledger.advance(
-                head, None, kind=RETIREMENT, actor=actor, reason=reason, evidence=evidence
-            )
+            return self.ledger.advance(head, version, **entry)
         except PromotionConflict:
-            last = self.ledger.line(head.deployment)[-1]
-            if last.kind != RETIREMENT or last.from_version != head.champion:
+            last, wanted = self.ledger.line(head.deployment)[-1], None if version is None else version.number
+            if last.to_version != wanted or (version is None and last.from_version != head.champion):
                 raise  # otherwise the other process made the same change
             return last
-
-    def _advance(
-        self,
-        head: Head,
-        version: Version,
-        kind: str,
-        actor: str,
-        reason: str,
-        override: str | None,
-        evidence: Mapping[str, Any] | None,
-    ) -> None:
-        """Check that the version can be served, then compare and set."""
-        self.parameters(version)
-        try:
-            self.ledger.advance(
-                head, version, kind=kind, actor=actor, reason=reason, override=override, evidence=evidence
-            )
-        except PromotionConflict:
-            if self.ledger.head(version.deployment).champion != version.number:
-                raise  # otherwise the other process made the same change
 
     def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
         """Set the aliases to the ledger's state; log a gap that no expected move explains."""
@@ -343,14 +327,14 @@ class Registry:
             "ledger_url": self.ledger.database.shown,
             "deployments": {},
         }
-        for name in sorted({*published, *expected}):
-            champion, challenger = self.champion(name), self.challenger(name)
-            line = self.ledger.line(name)
+        for name, glance in overview(self.ledger, sorted({*published, *expected}), newest=1).items():
+            champion, challenger, retired = glance.champion, glance.challenger, glance.retired
+            serves = what_serves(champion, self.ledger.line(name), self.ledger.versions(name))
             answer["deployments"][name] = {
                 "champion": None if champion is None else champion.as_dict(),
-                "serves": what_serves(champion, line, self.ledger.versions(name)),
-                "retired": line[-1].as_dict() if line and champion is None else None,
-                "taken_back": [each.sentence for each in taken_back(line)],
+                "serves": serves,
+                "retired": None if retired is None else retired.as_dict(),
+                "taken_back": [each.sentence for each in glance.taken_back],
                 "challenger": None if challenger is None else challenger.as_dict(),
                 "findings": self._alias_findings(name) if name in published else [],
             }

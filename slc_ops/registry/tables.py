@@ -1,6 +1,7 @@
-"""The ledger's tables for queries, and their rows as values; ``migrations/`` creates the tables.
+"""The ledger's tables, and their rows as values.
 
-All but ``slc_deployment`` are append-only by triggers, except ``slc_publication.retired_at``.
+``migrations/`` creates them, and triggers: all but ``slc_deployment`` are append-only, except
+``slc_publication.retired_at``.
 ``slc_deployment`` has one row per deployment, which a promotion compares and sets.
 """
 
@@ -10,9 +11,13 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    CheckConstraint,
     Column,
     DateTime,
     Dialect,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
     Integer,
     MetaData,
     Row,
@@ -68,11 +73,18 @@ publication = Table(
     Column("published_at", Timestamp, nullable=False),
     Column("retired_at", Timestamp),
 )
+Index(
+    "slc_publication_key",
+    publication.c.key,
+    unique=True,
+    sqlite_where=publication.c.retired_at.is_(None),
+    postgresql_where=publication.c.retired_at.is_(None),
+)
 
 move = Table(
     "slc_move",
     metadata,
-    Column("deployment", String(63), primary_key=True),
+    Column("deployment", String(63), ForeignKey("slc_deployment.name"), primary_key=True),
     Column("revision", Integer, primary_key=True),
     Column("kind", String(16), nullable=False),
     Column("from_version", Integer),
@@ -84,6 +96,11 @@ move = Table(
     Column("override", Text),
     Column("evidence", JSON, nullable=False),
     Column("at", Timestamp, nullable=False),
+    CheckConstraint("kind IN ('promotion', 'renewal', 'rollback', 'retirement')", name="slc_move_kind"),
+    CheckConstraint("(to_version IS NULL) = (kind = 'retirement')", name="slc_move_ends"),
+    ForeignKeyConstraint(
+        ["deployment", "to_version"], ["slc_publication.deployment", "slc_publication.version"]
+    ),
 )
 
 erasure = Table(

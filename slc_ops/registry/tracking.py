@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.mlflow_client import load_mlflow
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

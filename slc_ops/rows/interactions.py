@@ -5,12 +5,12 @@ weight: 9 to 21 bytes a row) stay in memory or, beyond a budget, in a temporary 
 analyses (time, user, slice columns) are read on first use; with known items, so are all others.
 """
 
-import hashlib
 import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.buffers import as_arrow, as_numpy
+from slc_ops.base.digests import digest_bytes
 from slc_ops.base.errors import InputError
 from slc_ops.rows.columns import CONTRACT_COLUMNS
 from slc_ops.rows.loading import Loader
@@ -342,25 +343,22 @@ class InteractionLog(InSpans):
         It covers a header (numbers of rows and items, the items' type, lengths and text) and one digest for
         each 2²⁰ rows, column after column; threads digest the spans.
         """
-        digest = hashlib.sha256(f"{self.n_rows} rows, {len(self.items)} items of {self.items.type}".encode())
         plain = self.items.cast(pa.string())
-        digest.update(np.diff(np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1)).tobytes())
-        digest.update(plain.buffers()[2] or b"")
+        header = [
+            f"{self.n_rows} rows, {len(self.items)} items of {self.items.type}".encode(),
+            np.diff(np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1)).data,
+            plain.buffers()[2] or b"",
+        ]
         columns = TIME if self.has("event_time") else NO_COLUMNS
 
         def of_span(first: int, last: int) -> bytes:
-            rows, span = self.rows(first, last, columns), hashlib.sha256()
-            span.update(np.ascontiguousarray(rows.codes).data)
-            span.update(np.ascontiguousarray(rows.label).data)
-            for values in (rows.logit, rows.weight, rows.time):
-                if values is not None:
-                    span.update(np.ascontiguousarray(values, np.float64).data)
-            return span.digest()
+            rows = self.rows(first, last, columns)
+            numbers = (each for each in (rows.logit, rows.weight, rows.time) if each is not None)
+            data = chain((rows.codes, rows.label), (np.asarray(each, np.float64) for each in numbers))
+            return bytes.fromhex(digest_bytes(np.ascontiguousarray(each).data for each in data))
 
         workers = threads or len(os.sched_getaffinity(0))
-        for span in in_spans(of_span, self.n_rows, workers, _DIGEST_ROWS):
-            digest.update(span)
-        return digest.hexdigest()
+        return digest_bytes(chain(header, in_spans(of_span, self.n_rows, workers, _DIGEST_ROWS)))
 
 
 def read_history(path: Path, rename: Mapping[str, str]) -> InteractionLog:

@@ -41,6 +41,11 @@ class Columns(NamedTuple):
             return Columns(logits[0], one)
         return Columns(logits[0], one, time[0]) if type(time) is list and len(time) == 1 else None
 
+    def listed(self) -> "Columns":
+        """Return a row of single values as columns of length 1."""
+        ids = {name: [one] for name, one in self.ids.items()}
+        return Columns([self.logits], ids, None if self.time is None else [self.time])
+
     def take(self, rows: Positions) -> "Columns":
         """Return the rows at these positions."""
         ids = {name: _take(each, rows) for name, each in self.ids.items()}

@@ -183,21 +183,14 @@ class Corrector:
         single = isinstance(items, str | int | np.integer) or (
             items is None and isinstance(logits, int | float)
         )
+        columns = Columns(logits, _given(items, groups, users), time)
         if self._canary is not None:
-            if single:
-                items, groups, users, time = (
-                    None if one is None else [one] for one in (items, groups, users, time)
-                )
-                logits = [logits]
-            found = self.answer(
-                items, logits, time, groups=groups, users=users, backbone_version=backbone_version
-            ).probability
+            found = self._answer(columns.listed() if single else columns, backbone_version).probability
             return found[0] if single else np.asarray(found)
-        ids = _given(items, groups, users)
         try:
             if single:
-                return correct_row(self._snapshot, ids, logits, time, backbone_version)[0]
-            return correct_rows(self._snapshot, Columns(logits, ids, time), backbone_version)[0]
+                return correct_row(self._snapshot, columns.ids, logits, time, backbone_version)[0]
+            return correct_rows(self._snapshot, columns, backbone_version)[0]
         except _NOT_ROWS as error:
             raise _not_rows(error) from None
 
@@ -227,6 +220,11 @@ class Corrector:
             NotServed: ``version`` does not serve here.
         """
         columns = Columns(logits, _given(items, groups, users), time)
+        return self._answer(columns, backbone_version, interval, version)
+
+    def _answer(
+        self, columns: Columns, backbone_version: Any, interval: bool = False, version: int | None = None
+    ) -> Answer:
         champion, one_backbone = self._snapshot, backbone_version is None or isinstance(backbone_version, str)
         challenger = None if self._canary is None else self._canary.beside(champion)
         if version is not None:
@@ -237,7 +235,7 @@ class Corrector:
         try:
             if challenger is None and one_backbone:
                 return answer_part(champion, columns, backbone_version, interval)
-            count = len(logits)
+            count = len(columns.logits)
             chosen = np.zeros(count, np.bool_)
             if challenger is not None and self._canary is not None:
                 chosen = self._canary.chosen(columns)

@@ -1,6 +1,5 @@
 """Sources of the champion: the alias's target, and the files of its version."""
 
-import hashlib
 import os
 import threading
 import time
@@ -11,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from slc_ops.base.addresses import without_secrets
+from slc_ops.base.digests import digest_text
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.extras import MissingExtra, missing_extra
 from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
@@ -36,7 +36,7 @@ def registry_name(tracking_uri: str) -> str:
     if parts.scheme.startswith("sqlite"):
         path = os.path.abspath(path[1:])
     address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
-    return hashlib.sha256(address.encode()).hexdigest()[:16]
+    return digest_text(address)[:16]
 
 
 class Source(Protocol):

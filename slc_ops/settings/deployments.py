@@ -10,59 +10,12 @@ from slc_ops.base.errors import UnknownMethod
 from slc_ops.base.methods import METHODS, method_named
 from slc_ops.base.names import valid_name
 from slc_ops.base.window import Cadence, Window, day_start
-from slc_ops.settings.blocks import Decision, Forget, Notifier, Notify, SettingsBlock
-from slc_ops.settings.deployments_file import BrokenEntry, load_deployments, read_deployments
-from slc_ops.settings.environment import Installation
-from slc_ops.settings.expectations import OwnExpectation
-from slc_ops.settings.quality import Band, Limit, Quality
+from slc_ops.settings.blocks import Decision, Forget, Notify, SettingsBlock
+from slc_ops.settings.quality import Quality
 from slc_ops.settings.sources import (
-    SOURCES,
-    DeltaSource,
-    DuckdbSource,
-    FilesSource,
-    IcebergSource,
-    LakeSource,
-    Mapped,
-    Partition,
-    SimulatorSource,
     Source,
-    SqlSource,
 )
 from slc_ops.settings.window import Duration, Schedule, WindowGrid, as_schedule
-
-__all__ = [
-    "SOURCES",
-    "Band",
-    "BrokenEntry",
-    "Decision",
-    "DeltaSource",
-    "Deployment",
-    "Deployments",
-    "DuckdbSource",
-    "FilesSource",
-    "Forget",
-    "IcebergSource",
-    "Installation",
-    "LakeSource",
-    "Limit",
-    "Mapped",
-    "MethodName",
-    "Name",
-    "Notifier",
-    "Notify",
-    "OwnExpectation",
-    "Partition",
-    "Quality",
-    "Schedule",
-    "SettingsBlock",
-    "SimulatorSource",
-    "SqlSource",
-    "WindowGrid",
-    "json_schema",
-    "load_deployments",
-    "read_deployments",
-    "valid_name",
-]  # fmt: skip
 
 
 def _known_method(name: str) -> str:

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slc_ops.base.digests import digest_file
 from slc_ops.base.errors import SettingsError
-from slc_ops.base.files import digest_file, make_directory, read_json, replacing, typed_storage, write_json
+from slc_ops.base.files import make_directory, read_json, replacing, typed_storage, write_json
 from slc_ops.methods import FitOptions
 from slc_ops.paper import analyses
 from slc_ops.paper.datasets.ingest import REPORT as INGESTED

@@ -5,7 +5,6 @@ windows are adjacent. Prediction windows overlap by half, so that each predicted
 window of its user's past (or all of it).
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slc_ops.base.digests import digest_bytes
 from slc_ops.base.errors import InputError, OneClassError
 from slc_ops.paper.datasets.split import PARTS, part_of, starts
 from slc_ops.rows.interactions import InteractionLog
@@ -69,10 +69,8 @@ class Sequences:
 
     def digest(self) -> str:
         """Return the SHA-256 digest of all inputs of a network."""
-        found = hashlib.sha256()
-        for each in (self.first, self.part, self.skill, self.item, self.label, self.gap):
-            found.update(np.ascontiguousarray(each).data)
-        return found.hexdigest()
+        inputs = (self.first, self.part, self.skill, self.item, self.label, self.gap)
+        return digest_bytes(np.ascontiguousarray(each).data for each in inputs)
 
 
 def read_sequences(

@@ -15,8 +15,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import DamagedFile, FitError, OneClassError, SettingsError
-from slc_ops.base.files import digest_json, replacing
+from slc_ops.base.files import replacing
 from slc_ops.evidence.auc import auc
 from slc_ops.study.registry import Backbone
 from slc_ops.study.sequences import (

@@ -10,7 +10,8 @@ import yaml
 
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week
 AFTER = "2026-02-23T00:00:01+00:00"  # a run by hand, a second after the seventh week ended

@@ -17,7 +17,7 @@ import pytest
 from slc_ops.base.files import read_json
 from slc_ops.demo.run import environment
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 SERVICES = {
     "api-server": ["airflow", "api-server", "--host", "127.0.0.1"],

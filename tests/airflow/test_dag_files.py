@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.airflow.conftest import ENTRY
 
 DAGS = Path(__file__).parents[2] / "dags"

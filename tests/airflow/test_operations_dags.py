@@ -16,7 +16,7 @@ from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.refresh import pipeline
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.airflow.conftest import configure
 from tests.airflow.mailbox import listening
 from tests.airflow.runs import run

@@ -9,7 +9,9 @@ from airflow.sdk import Asset
 from slc_ops.airflow.runs import planned, window_of
 from slc_ops.airflow.waiting import asset_named
 from slc_ops.base.errors import SettingsError
-from slc_ops.settings.deployments import Deployment, Installation, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
+from slc_ops.settings.sources import LakeSource
 
 DEMO = Deployment(source=LakeSource(path="lake"), start="2026-01-05", end="2026-03-30")  # type: ignore[arg-type]
 LATE = datetime(2026, 11, 16, 9, tzinfo=UTC)

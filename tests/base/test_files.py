@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import DamagedFile, StorageError
-from slc_ops.base.files import digest_json, read_json, replacing, replacing_directory, write_json, write_text
+from slc_ops.base.files import read_json, replacing, replacing_directory, write_json, write_text
 from tests.registry.factory import no_file_above
 
 

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from slc_ops.base.digests import canonical_json
 from slc_ops.base.errors import SlcError
-from slc_ops.base.files import canonical_json, read_json, understanding, write_json
+from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.json_form import JsonForm, to_json
 from slc_ops.base.window import Window
 

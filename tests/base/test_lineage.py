@@ -12,7 +12,7 @@ from slc_ops.base.lineage import Data, configured, lineage
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
 from slc_ops.refresh import pipeline
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.airflow.mailbox import listening
 from tests.refresh.school import NEWEST, configure
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 
 @pytest.fixture(scope="module")

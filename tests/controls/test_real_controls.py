@@ -8,7 +8,7 @@ import pytest
 
 from slc_ops.base.files import read_json
 from slc_ops.controls.wheel import DataNotAvailable, movielens_100k
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.airflow.runs import run
 
 pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]

@@ -13,7 +13,7 @@ from slc_ops.cli import app
 from slc_ops.controls import observation, wheel
 from slc_ops.controls.arms import Request
 from slc_ops.controls.run import prepare, run
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from slc_ops.base.digests import digest_file
 from slc_ops.base.errors import SettingsError
-from slc_ops.base.files import digest_file
 from slc_ops.demo.simulate import simulate
 
 SMALL = {"rows_per_week": 300, "users": 40, "items": 15, "new_items": 2}

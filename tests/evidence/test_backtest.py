@@ -17,7 +17,7 @@ from slc_ops.evidence.series import statistic
 from slc_ops.methods import FitOptions, fit
 from slc_ops.refresh.window_rules import plan_folds
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 from tests.evidence.worlds import backtest, week, write_weeks
 
 SHAPE = {"link_windows": 2, "evidence_windows": 3}

@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.evidence.decision import decide_method
 from slc_ops.evidence.series import Entry, Paired
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 from tests.evidence.worlds import week
 
 RULES = Decision()

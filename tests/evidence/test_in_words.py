@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.evidence.renewal import Lengths, Renewal
 from slc_ops.evidence.verdict import method_in_words, parameters_in_words
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 from tests.evidence.worlds import backtest, decide, write_weeks
 
 

@@ -28,7 +28,7 @@ from slc_ops.registry import Registry
 from slc_ops.reporting import write_report
 from slc_ops.rows import interactions
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.evidence.worlds import rows
 
 MAE = Metric("mae", "MAE", (0.0, 1.0), -1, per_row=lambda y, p: np.abs(y - p), paired=True, headline=True)

@@ -5,7 +5,7 @@ import pytest
 
 from slc_ops.evidence.uncertainty import Clusters, PairedDifference, difference, differences, user_sums
 from slc_ops.evidence.verdict import slice_reasons
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 
 USERS, ITEMS, ROWS = 200, 150, 6000
 WORLDS, REPLICATES = 200, 400

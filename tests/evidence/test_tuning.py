@@ -10,7 +10,7 @@ from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.tuning import OptionGrid, candidates, tune
 from slc_ops.methods import FitOptions
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 from tests.evidence.worlds import week, write_weeks
 
 

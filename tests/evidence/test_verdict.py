@@ -11,7 +11,7 @@ from slc_ops.evidence.results import Champion
 from slc_ops.evidence.uncertainty import Interval, PairedDifference
 from slc_ops.evidence.verdict import Verdict, decide_on, give_verdict
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 from tests.evidence.worlds import backtest, shuffle_labels, write_weeks
 
 SHAPE = {"link_windows": 2, "evidence_windows": 3}

@@ -20,7 +20,7 @@ from slc_ops.evidence.verdict import Verdict, decide_on, give_verdict
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh.window_rules import plan_folds
 from slc_ops.rows.engine import LOCAL, Engine
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 
 FIRST = Window.week_of(datetime(2026, 1, 5, tzinfo=UTC))
 

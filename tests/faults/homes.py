@@ -18,7 +18,7 @@ from typing import Any
 from slc_ops.base.files import SEAL
 from slc_ops.base.window import Window
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.registry.factory import installation_in, read_aliases
 
 ROOT = Path(__file__).parents[2]

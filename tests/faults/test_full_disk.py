@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slc_ops.refresh import pipeline
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.faults.conftest import Undisturbed
 from tests.faults.homes import (
     NEWEST,

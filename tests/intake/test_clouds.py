@@ -14,7 +14,8 @@ from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.intake.extract import extract
 from slc_ops.intake.sources.delta import storage_options
 from slc_ops.intake.sources.locations import AZURE_KEY, locate
-from slc_ops.settings.deployments import DeltaSource, Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import DeltaSource, LakeSource
 from tests.intake.conftest import WEEK
 from tests.intake.emulators import answering, environment_with, free_port
 

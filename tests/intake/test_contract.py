@@ -8,7 +8,7 @@ import pytest
 
 from slc_ops.base.errors import InputError
 from slc_ops.intake.contract import REPEATED_TIMES, SKIPPED_TIMES, TIME, clock_changes, common_type, convert
-from slc_ops.settings.deployments import LakeSource
+from slc_ops.settings.sources import LakeSource
 
 PLAIN = LakeSource(path="lake")
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -19,7 +19,8 @@ from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.settings.deployments import DeltaSource, Deployment, FilesSource, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import DeltaSource, FilesSource, LakeSource
 from tests.intake.conftest import WEEK, ids
 
 NEXT = Window.parse("2026-01-12/2026-01-19")

@@ -14,7 +14,8 @@ from slc_ops.base.errors import InputError, SlcError, SourceUnavailable
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.sources.bounds import Patience
-from slc_ops.settings.deployments import Deployment, DuckdbSource, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import DuckdbSource, LakeSource
 from tests.intake.conftest import WEEK
 
 QUERY = "SELECT * FROM answers WHERE event_time >= :window_start AND event_time < :window_end"

@@ -14,7 +14,8 @@ from slc_ops.intake.erased import Erased
 from slc_ops.intake.erasing import erase_window, extracted, rows_of
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import FILE, LOG
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
 

@@ -16,7 +16,8 @@ from slc_ops.base.window import Window
 from slc_ops.intake import extract as module
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 from tests.intake.conftest import WEEK
 
 LAKE = Deployment(source=LakeSource(path="lake"))

@@ -11,7 +11,8 @@ from pyarrow import feather
 from slc_ops.base.errors import InputError
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.settings.deployments import Deployment, FilesSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import FilesSource
 from tests.intake.conftest import WEEK
 
 HEADER = "event_id,event_time,user_id,item_id,label,logit\n"

@@ -11,7 +11,8 @@ from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.sources.sql import Query
-from slc_ops.settings.deployments import Deployment, LakeSource, SqlSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource, SqlSource
 from tests.intake.conftest import WEEK
 from tests.intake.flight_server import FlightSqlServer
 

@@ -21,7 +21,8 @@ from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.settings.deployments import Deployment, IcebergSource, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import IcebergSource, LakeSource
 from tests.intake.conftest import WEEK, ids
 from tests.intake.rest_catalogue import TOKEN, rest_catalogue
 

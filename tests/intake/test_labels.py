@@ -17,7 +17,8 @@ from slc_ops.demo.simulate import simulate
 from slc_ops.intake.extract import extract
 from slc_ops.intake.labels import Labels, changed_labels, label_span
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 from tests.intake.conftest import WEEK
 
 PLATFORM = {"users": 60, "items": 20, "rows_per_week": 900, "seed": 3}

@@ -13,7 +13,8 @@ from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.sources import open_source
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 from tests.intake.conftest import WEEK, ids
 
 NOBODY = 65534

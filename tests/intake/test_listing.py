@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.intake.extract import extract
-from slc_ops.settings.deployments import Deployment, FilesSource, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import FilesSource, LakeSource
 from tests.intake.conftest import WEEK
 
 FOOTER = 8  # a Parquet reader starts with the last bytes

@@ -11,10 +11,11 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 from slc_ops.base.errors import InputError, SettingsError
-from slc_ops.base.utf8 import MARK
+from slc_ops.base.utf8 import NO_CHARACTER
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
-from slc_ops.settings.deployments import Deployment, FilesSource, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import FilesSource, LakeSource
 from tests.intake.conftest import WEEK
 
 SOURCES = [LakeSource(path="lake", epoch_unit="s"), FilesSource(paths=("lake/*.parquet",), epoch_unit="s")]
@@ -64,14 +65,14 @@ def test_a_duplicated_column_is_refused(
 
 @KINDS
 @pytest.mark.parametrize("column", ["event_id", "item_id", "user_id", "group_id", "backbone_version"])
-def test_invalid_utf8_is_marked_and_other_rows_are_unchanged(
+def test_invalid_utf8_is_replaced_and_other_rows_are_unchanged(
     tmp_path: Path, rows: pa.Table, source: LakeSource, column: str
 ) -> None:
     (tmp_path / "lake").mkdir()
     pq.write_table(not_utf8(rows, column), tmp_path / "lake" / "part.parquet")
     found = pq.read_table(extract(Deployment(source=source), WEEK, tmp_path / "w", home=tmp_path).path)
     texts = found[column].to_pylist()
-    assert texts[3] == MARK + r"ab\xff\xfe"
+    assert texts[3] == "ab" + 2 * NO_CHARACTER
     assert texts[:3] + texts[4:] == rows[column].to_pylist()[:3] + rows[column].to_pylist()[4:]
 
 

@@ -16,7 +16,8 @@ from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.sources import open_source
 from slc_ops.intake.sources.sql import Query
-from slc_ops.settings.deployments import Deployment, SqlSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import SqlSource
 from tests.intake.conftest import WEEK
 
 QUERY = """

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from slc_ops.base.errors import InputError, SettingsError, SlcError, SourceUnavailable
 from slc_ops.intake.sources.drivers import DRIVERS, Access
 from slc_ops.intake.sources.sql import Query
-from slc_ops.settings.deployments import SqlSource
+from slc_ops.settings.sources import SqlSource
 from tests.intake.conftest import WEEK
 
 QUERY = "SELECT * FROM answers WHERE event_time >= :window_start AND event_time < :window_end"

@@ -19,7 +19,8 @@ from slc_ops.methods import FitOptions, fit
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import write_report
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Decision, load_deployments
+from slc_ops.settings.blocks import Decision
+from slc_ops.settings.deployments_file import load_deployments
 from tests.evidence.worlds import backtest, decide, write_weeks
 from tests.methods.synthetic import log, table
 from tests.methods.test_table import methods_page

@@ -24,7 +24,7 @@ from slc_ops.observability.server import application, listener
 from slc_ops.refresh.versions import Outcome, held_in_a_row, outcomes
 from slc_ops.registry.publication import ChampionChange
 from slc_ops.serving import running
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 TOKEN = "0123456789abcdef" * 4
 NOW = datetime(2026, 4, 1, tzinfo=UTC)
@@ -61,8 +61,8 @@ def worked(installation: Installation) -> Installation:
     ):
         window = installation.windows("demo") / week
         bounds = {"start": f"{week}T00:00:00+00:00", "end": f"{end}T00:00:00+00:00"}
-        write_json(window / "manifest.json", {"window": bounds})
-        write_json(window / "validation.json", {"status": status, "rows": 1000, "quarantined": 7})
+        result = {"window": bounds, "status": status, "rows": 1000, "quarantined": 7}
+        write_json(window / "validation.json", result)
     refreshes = installation.refreshes("demo") / "2026-03-16"
     outcome(refreshes / "one", "hold", 1)
     outcome(refreshes / "two", "promote", 2)

@@ -23,7 +23,8 @@ from slc_ops.observability.server import application, listener
 from slc_ops.refresh.served import audit_served
 from slc_ops.registry import Registry
 from slc_ops.serving.running import server_of
-from slc_ops.settings.deployments import Installation, Limit
+from slc_ops.settings.environment import Installation
+from slc_ops.settings.quality import Limit
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

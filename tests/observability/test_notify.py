@@ -12,7 +12,7 @@ from airflow.sdk import Connection
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.observability.notify import Event, address, build, tell
-from slc_ops.settings.deployments import Notifier, Notify
+from slc_ops.settings.blocks import Notifier, Notify
 from tests.airflow.mailbox import Mailbox, listening
 
 STOP = Event("stop", "school", "ValidationStopped: label is 0 or 1", window="2026-02-16/2026-02-23")

@@ -15,7 +15,7 @@ from slc_ops.observability import troubles as module
 from slc_ops.observability.troubles import troubles
 from slc_ops.refresh.observed import step
 from slc_ops.refresh.versions import Outcome
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.registry.factory import installation_in
 
 DONE, NEXT = Window.parse("2026-02-09/2026-02-16"), Window.parse("2026-02-16/2026-02-23")

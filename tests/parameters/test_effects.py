@@ -12,8 +12,8 @@ import pytest
 
 import slc_ops
 from slc_ops.api.explaining import explain
+from slc_ops.base.digests import digest_file
 from slc_ops.base.errors import InputError, ParameterSetError
-from slc_ops.base.files import digest_file
 from slc_ops.evidence.renewal import lengths
 from slc_ops.numerics.curves import Affine, Histogram, Isotonic
 from slc_ops.parameters import storage

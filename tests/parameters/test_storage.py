@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slc_ops.base.digests import digest_file
 from slc_ops.base.errors import ParameterSetError, StorageError
-from slc_ops.base.files import digest_file
 from slc_ops.base.window import Window
 from slc_ops.methods import METHODS, fit
 from slc_ops.numerics.curves import Affine

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.plugins import school
 
 NAMES = ("algebra", "reading", "unborn")

@@ -12,7 +12,7 @@ from slc_ops.base.window import WEEK, Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Registry, Version
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 EVIL = "<script>alert('item')</script>"

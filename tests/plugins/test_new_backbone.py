@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from slc_ops.demo.simulate import simulate
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.plugins.conftest import register
 from tests.refresh.backbones import SETTINGS, champion_of, first_steps, furnish
 from tests.refresh.school import configure

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from slc_ops.registry import Registry
 from slc_ops.registry.rules import act
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.plugins import school
 
 PATHS = (

@@ -16,9 +16,11 @@ from scripts.settings_tables import block_table, tables, written
 from slc_ops import __version__
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
-from slc_ops.settings import deployments as settings
+from slc_ops.settings.blocks import Decision, Notify
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import GROUPS
+from slc_ops.settings.quality import Quality
+from slc_ops.settings.sources import SOURCES, SqlSource
 from tests.pages import blocks, to_run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -26,7 +28,7 @@ SETTINGS = (ROOT / "docs" / "settings.md").read_text()
 INSTALLATION = (ROOT / "docs" / "installation.md").read_text()
 RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text()
 TEXT = "\n".join([SETTINGS, INSTALLATION, RUNBOOKS, (ROOT / "docs" / "observability.md").read_text()])
-SOURCES = (ROOT / "docs" / "sources.md").read_text()
+SOURCES_PAGE = (ROOT / "docs" / "sources.md").read_text()
 COMPOSE = (ROOT / "docker-compose.yaml").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
 
@@ -71,7 +73,7 @@ def test_every_variable_read_by_the_code_is_listed() -> None:
 def test_the_tables_of_settings_match_the_fields() -> None:
     """Every column: name, default, type, meaning. ``make docs-tables`` writes them."""
     assert written(SETTINGS) == SETTINGS, "run make docs-tables"
-    assert written(SOURCES, "sources.md") == SOURCES, "run make docs-tables"
+    assert written(SOURCES_PAGE, "sources.md") == SOURCES_PAGE, "run make docs-tables"
 
 
 def cells(table: str) -> dict[str, list[str]]:
@@ -84,9 +86,9 @@ def cells(table: str) -> dict[str, list[str]]:
     ("name", "parts"),
     [
         ("deployment", [Deployment]),
-        ("quality", [settings.Quality]),
-        ("decision", [settings.Decision]),
-        ("notify", [settings.Notify]),
+        ("quality", [Quality]),
+        ("decision", [Decision]),
+        ("notify", [Notify]),
     ],
 )
 def test_every_key_of_the_deployments_file_is_listed_with_its_meaning(
@@ -101,7 +103,7 @@ def test_every_key_of_the_deployments_file_is_listed_with_its_meaning(
             assert all(documented[key]), f"{key} has an empty cell"
 
 
-@pytest.mark.parametrize("source", settings.SOURCES)
+@pytest.mark.parametrize("source", SOURCES)
 def test_every_key_of_a_source_is_listed_with_its_meaning(source: type[BaseModel]) -> None:
     kind = source.model_fields["kind"].default
     documented = cells(tables()["source"]) | cells(tables()[f"source {kind}"])
@@ -112,10 +114,10 @@ def test_every_key_of_a_source_is_listed_with_its_meaning(source: type[BaseModel
 
 
 def test_a_changed_default_type_or_meaning_is_detected() -> None:
-    class Changed(settings.Quality):
+    class Changed(Quality):
         row_budget: float = Field(default=0.01, ge=0, lt=1, description="another meaning")
 
-    before, after = (cells(block_table("quality.", part)) for part in (settings.Quality, Changed))
+    before, after = (cells(block_table("quality.", part)) for part in (Quality, Changed))
     assert after["row_budget"] == ["`0.01`", "number ≥ 0, < 1", "another meaning"]
     assert {key for key in before if before[key] != after[key]} == {"row_budget"}
 
@@ -128,7 +130,7 @@ def test_every_variable_read_has_a_documented_default() -> None:
 def test_the_documented_query_gives_the_rows_of_the_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (query,) = re.findall(r"`(SELECT [^`]*:window_end)`", SOURCES)
+    (query,) = re.findall(r"`(SELECT [^`]*:window_end)`", SOURCES_PAGE)
     monkeypatch.setenv("LOGS_URL", f"sqlite:///{tmp_path}/logs.db")
     with sqlite3.connect(tmp_path / "logs.db") as connection:
         connection.execute(
@@ -137,7 +139,7 @@ def test_the_documented_query_gives_the_rows_of_the_window(
         for day in ("2026-01-04", "2026-01-05", "2026-01-11", "2026-01-12"):
             row = (day, f"{day}T00:00:00+00:00", "u", "i", 1, 0.5)
             connection.execute("insert into answers values (?, ?, ?, ?, ?, ?)", row)
-    deployment = Deployment(source=settings.SqlSource(query=query, url_env="LOGS_URL"))
+    deployment = Deployment(source=SqlSource(query=query, url_env="LOGS_URL"))
     manifest = extract(deployment, Window.parse("2026-01-05/2026-01-12"), tmp_path / "windows")
     assert pq.read_table(manifest.path)["event_id"].to_pylist() == ["2026-01-05", "2026-01-11"]
 
@@ -220,9 +222,9 @@ def test_every_row_has_a_meaning(head: str) -> None:
 
 
 def test_every_example_of_a_source_is_valid() -> None:
-    found = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", SOURCES, re.DOTALL)]
+    found = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", SOURCES_PAGE, re.DOTALL)]
     kinds = [Deployment.model_validate(example).source.kind for example in found]
-    assert kinds == [source.model_fields["kind"].default for source in settings.SOURCES]
-    heads = re.findall(r"^## (.+)$", SOURCES, re.MULTILINE)
+    assert kinds == [source.model_fields["kind"].default for source in SOURCES]
+    heads = re.findall(r"^## (.+)$", SOURCES_PAGE, re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads}
-    assert set(re.findall(r"\]\(#([\w-]+)\)", SOURCES)) == anchors
+    assert set(re.findall(r"\]\(#([\w-]+)\)", SOURCES_PAGE)) == anchors

@@ -8,7 +8,7 @@ import pytest
 from slc_ops.demo.simulate import simulate
 from slc_ops.intake.extract import extract
 from slc_ops.quality.verdict import Baseline, validate
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, WEEKS, Bench
 
 

@@ -12,7 +12,10 @@ from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.result import RESULT, ValidationResult
 from slc_ops.quality.verdict import Baseline, validate
-from slc_ops.settings.deployments import Deployment, Installation, LakeSource, Quality
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
+from slc_ops.settings.quality import Quality
+from slc_ops.settings.sources import LakeSource
 
 WEEKS = 4
 ROWS = 2000

@@ -18,7 +18,8 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.history import History, reach
 from slc_ops.quality.result import ValidationResult
 from slc_ops.quality.verdict import validate
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 MONDAY = Window.parse("2026-01-05/2026-01-06")

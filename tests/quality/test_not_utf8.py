@@ -22,11 +22,14 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-def validated(bench: Bench, form: str, column: str, count: int = 1) -> ValidationResult:
-    """Validate the newest window with ``count`` ids in Latin-1, in a given file format."""
+LATIN = ["Übung".encode("latin-1") + b"%d" % k for k in range(100)]
+
+
+def validated(bench: Bench, form: str, column: str, ids: list[bytes]) -> ValidationResult:
+    """Validate the newest window with these ids in its first rows, in a given file format."""
     rows = pq.read_table(bench.week / "part-0.parquet", partitioning=None)
     texts = rows[column].combine_chunks().cast(pa.binary()).to_pylist()
-    texts[:count] = ["Übung".encode("latin-1") + b"%d" % k for k in range(count)]
+    texts[: len(ids)] = ids
     values = pa.array(texts, pa.binary())
     if form != "binary":
         values = values.view(pa.string())
@@ -47,18 +50,26 @@ def validated(bench: Bench, form: str, column: str, count: int = 1) -> Validatio
 @pytest.mark.parametrize("form", SOURCES)
 @pytest.mark.parametrize("column", ["item_id", "user_id", "event_id"])
 def test_the_row_is_quarantined_with_the_reason(bench: Bench, form: str, column: str) -> None:
-    result = validated(bench, form, column)
+    result = validated(bench, form, column, LATIN[:1])
     (row,) = pq.read_table(result.clean_path.with_name("quarantine.parquet")).to_pylist()
     assert row["reason"] == f"{column}_not_utf8"
-    assert row[column].endswith(r"\xdcbung0")
+    assert row[column] == "\uffffbung0"
     assert result.status == "warned"
     clean = pq.read_table(result.clean_path)
     assert clean.num_rows == ROWS - 1
     assert clean[column].type == pa.string()
 
 
+@pytest.mark.parametrize("form", SOURCES)
+def test_an_id_with_the_replacement_is_quarantined_too(bench: Bench, form: str) -> None:
+    result = validated(bench, form, "item_id", ["a\uffffb".encode(), "a\ufffdb".encode()])
+    (row,) = pq.read_table(result.clean_path.with_name("quarantine.parquet")).to_pylist()
+    assert (row["item_id"], row["reason"]) == ("a\uffffb", "item_id_not_utf8")
+    assert "a\ufffdb" in pq.read_table(result.clean_path)["item_id"].to_pylist()
+
+
 def test_more_invalid_ids_than_the_budget_stop_the_window(bench: Bench) -> None:
     with pytest.raises(ValidationStopped, match="item_id_not_utf8") as stopped:
-        validated(bench, "string", "item_id", 100)
-    assert r"item_id=\xdcbung0" in str(stopped.value)
+        validated(bench, "string", "item_id", LATIN)
+    assert "item_id=\uffffbung0" in str(stopped.value)
     assert "\n" not in str(stopped.value)

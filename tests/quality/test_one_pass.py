@@ -16,7 +16,7 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import FILE, ITEMS, RowStatistics
 from slc_ops.quality.verdict import Baseline, validate
 from slc_ops.rows import stored
-from slc_ops.settings.deployments import FilesSource
+from slc_ops.settings.sources import FilesSource
 from tests.quality.lake_bench import NEWEST, Bench
 from tests.quality.test_broken_windows import CASES, Case, case_id
 

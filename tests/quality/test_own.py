@@ -12,7 +12,7 @@ from slc_ops.base.files import read_json
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.own import FILE, own_evaluated
 from slc_ops.quality.verdict import Baseline, stops_of
-from slc_ops.settings.deployments import load_deployments
+from slc_ops.settings.deployments_file import load_deployments
 from slc_ops.settings.expectations import ARGUMENTS, OwnExpectation
 from tests.quality.lake_bench import NEWEST, ROWS, Bench, validate_by_rules
 

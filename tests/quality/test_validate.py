@@ -19,7 +19,8 @@ from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.quality.statistics import Statistics, statistics_of
 from slc_ops.quality.verdict import Baseline, validate
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 from tests.quality import damage as d
 from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, Bench
 

@@ -12,7 +12,7 @@ from slc_ops.refresh import pipeline
 from slc_ops.refresh.backbone import BackboneChange
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import change_week, configure
 
 FIRST = Window.parse("2026-01-05/2026-01-12")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slc_ops.demo.simulate import simulate
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import open_school
 
 

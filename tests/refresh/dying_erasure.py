@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slc_ops.refresh import erasure
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 PIECES = ("erase_window", "_strip", "record_erasure", "discard")
 

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from slc_ops.base.window import Window
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 
 DEFAULT = list(Deployment.model_fields["methods"].default)
 """The methods of a deployment that names none; :func:`configure` names fewer, which take less time."""

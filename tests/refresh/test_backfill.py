@@ -6,7 +6,8 @@ import pytest
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.refresh.backfill import BackfillWindow, windows_between
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 from tests.registry.factory import WEEKS
 
 DUE = datetime(2026, 3, 4, 12, tzinfo=UTC)

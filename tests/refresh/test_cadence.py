@@ -11,7 +11,8 @@ from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline, schedule
 from slc_ops.refresh.backfill import windows_between
 from slc_ops.refresh.schedule import check_window, late_window, note_notified
-from slc_ops.settings.deployments import Deployment, Installation
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, configure
 
 BERLIN = {"days": 1, "zone": "Europe/Berlin"}
@@ -121,7 +122,7 @@ def test_a_late_verdict_is_reported_once(school: Installation) -> None:
 def test_a_broken_entry_gives_one_line_and_does_not_affect_others(
     school: Installation, settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    from slc_ops.settings.deployments import read_deployments
+    from slc_ops.settings.deployments_file import read_deployments
 
     source = {"kind": "lake", "path": "lake/school"}
     import yaml

@@ -10,7 +10,7 @@ from slc_ops.base.files import read_json
 from slc_ops.refresh import evidence, pipeline
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry, Version
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from slc_ops.evidence.scoring import ITEMS, SCORE, USERS
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, change_week, open_school, use_home
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from slc_ops.refresh.erasure import erase
 from slc_ops.refresh.replay import run_replay
 from slc_ops.registry import Registry
 from slc_ops.registry.audit import erasure_findings
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST
 
 USER = "user-000017"

@@ -13,7 +13,7 @@ from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import recorded_erasures
 from slc_ops.registry.publication import digest_of_set
 from slc_ops.serving import Corrector
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, change_week, configure
 from tests.refresh.test_erasure import files_with
 from tests.registry.factory import files_of

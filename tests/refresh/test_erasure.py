@@ -24,7 +24,7 @@ from slc_ops.refresh.fitting import fitted, rows_to_learn_from
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
 from slc_ops.registry.erasures import recorded_erasures
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST
 from tests.registry.factory import installation_in, no_file_above
 

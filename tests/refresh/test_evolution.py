@@ -9,7 +9,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.evidence import decide
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, change_week
 
 LAST = [*NEWEST.before(1), NEWEST]

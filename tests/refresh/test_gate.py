@@ -16,7 +16,7 @@ from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.refresh.window_rules import left_out
 from slc_ops.registry import Registry
 from slc_ops.registry.rules import excluded_by_people
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.registry.factory import WEEKS, parameter_set, publication
 
 GAIN = {

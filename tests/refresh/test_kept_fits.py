@@ -13,7 +13,7 @@ from slc_ops.evidence.backtest import CHAMPION
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import kept_fits, pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, change_week, configure
 
 METHODS = ["platt", "slc_eb"]

@@ -18,7 +18,7 @@ from slc_ops.refresh import pipeline
 from slc_ops.refresh.schedule import check_due
 from slc_ops.refresh.windows import lacking
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, configure
 
 LATE = {"labels": {"kind": "lake", "path": "lake/parts/labels"}, "label_lag": "3d"}

@@ -11,7 +11,7 @@ from slc_ops.base.files import read_json
 from slc_ops.base.parquet import digest_log, part_name
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.refresh import pipeline
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST
 
 

@@ -17,7 +17,7 @@ from slc_ops.refresh.window_rules import Reach, windows_of_the_backbone_before
 from slc_ops.registry import Registry
 from slc_ops.rows.engine import LOCAL
 from slc_ops.serving import Corrector
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.backbones import SETTINGS, WEEKS, champion_of, first_steps, furnish, named, refresh
 from tests.refresh.school import change_week, configure
 from tests.refresh.test_damage import flip

@@ -15,7 +15,7 @@ from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.observability.logs import configure_logs
 from slc_ops.refresh.observed import observed, step
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 ROOT = Path(__file__).parent.parent.parent
 WINDOW = Window.parse("2026-03-23/2026-03-30")

@@ -8,7 +8,7 @@ import pytest
 from slc_ops.base.methods import METHODS
 from slc_ops.refresh import observed, pipeline
 from slc_ops.rows.reading import ParquetSource
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, configure
 
 pytestmark = pytest.mark.slow

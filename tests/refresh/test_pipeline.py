@@ -14,7 +14,7 @@ from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, change_week
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.quality.heavy_users import CODE
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, change_week
 
 pytestmark = pytest.mark.chaos

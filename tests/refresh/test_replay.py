@@ -27,7 +27,7 @@ from slc_ops.refresh.replay import (
 from slc_ops.refresh.versions import newest_refresh
 from slc_ops.registry import Registry
 from slc_ops.reporting.replay import write_replay
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, change_week, configure, of_one_class, open_school
 
 WEEKS = [*NEWEST.before(6), NEWEST]

@@ -24,7 +24,7 @@ from slc_ops.refresh.versions import newest_refresh
 from slc_ops.refresh.window_rules import is_scheduled
 from slc_ops.refresh.windows import NoRows
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.backbones import named
 from tests.refresh.school import DEFAULT, NEWEST, change_week, configure, of_one_class, open_school
 

@@ -21,7 +21,7 @@ from slc_ops.refresh.retention import removable, remove
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Version
 from slc_ops.registry.ledger import Ledger
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.registry.factory import installation_in
 
 FIRST = Window.parse("2025-01-06/2025-01-13")

@@ -19,7 +19,8 @@ from slc_ops.quality.result import Finding
 from slc_ops.refresh.pipeline import extract, read_plan, refresh, validate, write_report
 from slc_ops.refresh.served import FILE, audit_served
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation, Limit
+from slc_ops.settings.environment import Installation
+from slc_ops.settings.quality import Limit
 from tests.refresh.school import NEWEST, change_week, configure
 from tests.registry.conftest import installation, migrated, registry
 from tests.registry.factory import WEEKS, parameter_set, publication

@@ -8,7 +8,7 @@ from slc_ops.refresh import pipeline
 from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.fitting import folds_of
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import DEFAULT, NEWEST, change_week, configure
 
 

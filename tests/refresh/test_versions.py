@@ -25,7 +25,7 @@ from slc_ops.refresh.versions import (
     version_of,
 )
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import change_week, configure
 from tests.registry.factory import installation_in
 

@@ -8,7 +8,7 @@ from slc_ops.cli import app
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST
 
 WRONG, LATER = NEWEST.before(1)[0], NEWEST

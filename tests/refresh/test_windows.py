@@ -10,7 +10,7 @@ from slc_ops.base.files import read_json
 from slc_ops.quality.result import RESULT
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, change_week, configure
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from slc_ops.base.mlflow_client import connect
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.registry.factory import installation_in, parameter_set
 
 

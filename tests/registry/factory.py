@@ -14,8 +14,7 @@ from slc_ops.methods import fit
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Publication, Registry, Version
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Installation
-from slc_ops.settings.environment import registered_model
+from slc_ops.settings.environment import Installation, registered_model
 
 WEEKS = [Window.parse("2026-01-05/2026-01-12")]
 for _ in range(12):

@@ -12,7 +12,7 @@ import pytest
 
 from slc_ops.base.errors import ParameterSetError, RegistryError, SlcError
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.registry.factory import WEEKS, files_of, no_file_above, parameter_set, publication, read_aliases
 
 

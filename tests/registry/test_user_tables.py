@@ -15,7 +15,7 @@ from slc_ops.refresh.retention import drop_user_tables
 from slc_ops.refresh.user_tables import drop_old_tables
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import recorded_erasures
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.registry.factory import WEEKS, files_of, installation_in, interactions, publication
 
 USERS = ["user-1", "user-17", "user-2"]

@@ -8,7 +8,7 @@ from slc_ops.evidence.detectability import detectability, write_detectability
 from slc_ops.methods import FitOptions, fit
 from slc_ops.reporting import write_report
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 from tests.evidence.worlds import backtest, decide, rows, week
 
 HOSTILE = "<script>alert('item')</script>"

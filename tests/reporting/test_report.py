@@ -13,7 +13,7 @@ from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean
 from slc_ops.reporting import write_report
 from slc_ops.reporting.figures import learned
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.blocks import Decision
 from tests.evidence.worlds import decide
 
 FIGURES = {"series", "rivals", "methods", "over_time", "reliability", "density", "offsets", "detectability"}

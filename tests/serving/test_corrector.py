@@ -75,7 +75,7 @@ def _tamper_items(directory: Path) -> None:
 
 def _tamper_golden(directory: Path) -> None:
     """A golden vector that differs, with digests that fit: only recomputing finds it."""
-    from slc_ops.base.files import digest_file
+    from slc_ops.base.digests import digest_file
     from slc_ops.parameters.storage import signed
 
     golden = json.loads((directory / "golden.json").read_text())

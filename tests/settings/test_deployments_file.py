@@ -6,16 +6,10 @@ from textwrap import dedent
 import pytest
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.settings.deployments import (
-    Deployment,
-    FilesSource,
-    Installation,
-    LakeSource,
-    SimulatorSource,
-    SqlSource,
-    load_deployments,
-    read_deployments,
-)
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.deployments_file import load_deployments, read_deployments
+from slc_ops.settings.environment import Installation
+from slc_ops.settings.sources import FilesSource, LakeSource, SimulatorSource, SqlSource
 
 GOOD = """\
 deployments:

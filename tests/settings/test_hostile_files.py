@@ -6,8 +6,10 @@ import pytest
 from pydantic import BaseModel
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.settings import deployments as settings
-from slc_ops.settings.deployments import read_deployments
+from slc_ops.settings.blocks import Decision
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.settings.quality import Band, Limit, Quality
 
 SOURCE = "    source: {kind: lake, path: x}\n"
 
@@ -75,7 +77,7 @@ def test_an_invalid_value_breaks_its_own_entry(tmp_path: Path, line: str, words:
 @pytest.mark.parametrize("value", [".nan", ".inf", "-.inf"])
 @pytest.mark.parametrize(
     ("block", "part"),
-    [("", settings.Deployment), ("decision", settings.Decision), ("quality", settings.Quality)],
+    [("", Deployment), ("decision", Decision), ("quality", Quality)],
 )
 def test_no_number_may_be_nan_or_infinite(
     tmp_path: Path, block: str, part: type[BaseModel], value: str
@@ -83,11 +85,11 @@ def test_no_number_may_be_nan_or_infinite(
     tried = 0
     for name, field in part.model_fields.items():
         default = field.get_default(call_default_factory=True)
-        if isinstance(default, bool) or not isinstance(default, (int, float, settings.Limit, settings.Band)):
+        if isinstance(default, bool) or not isinstance(default, (int, float, Limit, Band)):
             continue
         written = {
-            settings.Limit: f"{{warn: {value}}}",
-            settings.Band: f"{{stop: [0.5, {value}]}}",
+            Limit: f"{{warn: {value}}}",
+            Band: f"{{stop: [0.5, {value}]}}",
         }.get(type(default), value)
         line = f"    {block}: {{{name}: {written}}}\n" if block else f"    {name}: {written}\n"
         assert f"{name}" in broken_in_the_middle(tmp_path, SOURCE + line)

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from slc_ops.cli import app
-from slc_ops.settings.deployments import load_deployments
+from slc_ops.settings.deployments_file import load_deployments
 from tests.pages import commands, shell, to_run
 
 PAGE = Path(__file__).parents[2] / "docs" / "log.md"

@@ -14,7 +14,6 @@ from slc_ops.airflow.page.access import MayRead, Readable, Schedule
 from slc_ops.airflow.page.items import SORTS, find_items
 from slc_ops.airflow.page.overview import (
     FIGURES,
-    audited,
     broken_entries,
     cards,
     figure_file,
@@ -26,9 +25,9 @@ from slc_ops.airflow.page.overview import (
 from slc_ops.airflow.page.render import ASSETS, render
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
-from slc_ops.observability.stored import reached_by_link
+from slc_ops.observability.stored import newest_audit, reached_by_link
 from slc_ops.registry import Registry, Version
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 
 OURS = (
     "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; form-action 'self'; "
@@ -82,6 +81,7 @@ def deployment_page(
     schedule = _schedule(readable, name)
     installation = Installation.from_environment()
     (card,) = cards(installation, {name: schedule})
+    audited, audit = newest_audit(installation, name)
     shown = card.champion or card.challenger if version is None else _version(installation, name, version)
     origin = None if shown is None else refresh_of(installation, shown)
     sort = sort if sort in SORTS else "size"
@@ -106,7 +106,7 @@ def deployment_page(
         reasons={version.number: why(installation, version) for version in card.published[-SHOWN:]},
         versions_shown=SHOWN,
         replays=list(replays(installation, name)),
-        audit=audited(installation, name),
+        audit={**audit, "window": audited} if audit.get("served") else {},
         moves=list(reversed(Registry.open(installation, create=False).history(name))),
     )
 

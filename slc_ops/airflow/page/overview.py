@@ -10,16 +10,16 @@ from slc_ops.airflow.page.access import Schedule
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.window import Window
 from slc_ops.evidence.verdict import method_in_words, parameters_in_words
-from slc_ops.observability.stored import newest_with, stored_json
+from slc_ops.observability.stored import newest_validation, stored_json
 from slc_ops.observability.troubles import Trouble, troubles
-from slc_ops.quality.result import PAGE, RESULT
+from slc_ops.quality.result import PAGE
 from slc_ops.refresh.backbone import read_backbone_change
 from slc_ops.refresh.files import VERSIONS, RefreshFiles
-from slc_ops.refresh.served import FILE as SERVED
 from slc_ops.registry import ChampionChange, Registry, Version
 from slc_ops.registry.overview import Glance, overview
-from slc_ops.registry.rules import TakenBack, taken_back
-from slc_ops.settings.deployments import Installation, read_deployments
+from slc_ops.registry.rules import TakenBack
+from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.settings.environment import Installation
 
 VERSIONS_READ = 24
 """Maximum number of versions that the page reads per deployment."""
@@ -127,14 +127,14 @@ def _card(
     return Card(
         name=name,
         schedule=schedule,
-        champion=glance.version(glance.head.champion),
-        challenger=glance.version(glance.head.challenger),
+        champion=glance.champion,
+        challenger=glance.challenger,
         since=None if glance.last is None else glance.last.at,
-        retired=glance.last if glance.head.champion is None else None,
+        retired=glance.retired,
         backbone=None
         if (change := read_backbone_change(installation, name, glance.head.champion)) is None
         else change.sentence,
-        taken_back=taken_back(glance.changes),
+        taken_back=glance.taken_back,
         troubles=[each for each in wrong if each.code not in ("stopped", "entry")],
         outcome=_outcome(installation, name, newest, glance.head.champion),
         published=glance.versions,
@@ -186,11 +186,9 @@ def _outcome(
     installation: Installation, name: str, version: Version | None, champion: int | None
 ) -> Outcome | None:
     """Return the outcome of the newest window; a window stopped by validation has no version."""
-    stopped = newest_with(installation.windows(name), RESULT)
-    if stopped is not None and (version is None or stopped.name > version.window.key):
-        result = stored_json(installation, stopped / RESULT)
-        if result.get("status") == "stopped":
-            return Outcome("stopped", _stop_sentence(result, stopped.name), stopped.name, stopped.name, None)
+    window, result = newest_validation(installation, name)
+    if result.get("status") == "stopped" and (version is None or window > version.window.key):
+        return Outcome("stopped", _stop_sentence(result, window), window, window, None)
     if version is None:
         return None
     origin = refresh_of(installation, version)
@@ -245,13 +243,6 @@ def validation_page(installation: Installation, name: str, key: str) -> Path | N
         if directory.name == key and (directory / PAGE).is_file():
             return directory / PAGE
     return None
-
-
-def audited(installation: Installation, name: str) -> dict[str, Any]:
-    """Return the audit of served probabilities in the newest window; empty if its log has none."""
-    newest = newest_with(installation.windows(name), RESULT)
-    found = {} if newest is None else stored_json(installation, newest / SERVED)
-    return {**found, "window": newest.name} if newest is not None and found.get("served") else {}
 
 
 def ago(span: Any) -> str:

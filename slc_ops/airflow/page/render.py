@@ -1,6 +1,5 @@
 """Templates and their filters."""
 
-import hashlib
 import re
 from datetime import datetime
 from functools import cache
@@ -14,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
 from slc_ops.airflow.page.overview import FIGURES, days
+from slc_ops.base.digests import digest_text
 from slc_ops.base.text import MISSING, interval
 from slc_ops.observability.links import mlflow_version
 from slc_ops.registry import Version
@@ -27,7 +27,7 @@ ASSETS = {
     "page.js": ((HERE / "page.js").read_text(encoding="utf-8"), "text/javascript"),
 }
 DATES = re.compile(r"\d{4}-\d\d-\d\d(?:/\d{4}-\d\d-\d\d)?")
-STAMP = hashlib.sha256("".join(text for text, _ in ASSETS.values()).encode()).hexdigest()[:8]
+STAMP = digest_text("".join(text for text, _ in ASSETS.values()))[:8]
 
 
 @cache

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.base.buffers import as_arrow
+from slc_ops.base.digests import digest_file
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import digest_file
 from slc_ops.engines.spark.splits import SplitRows
 from slc_ops.rows.passes import Partial, Pieces
 from slc_ops.rows.rows import Columns, Kernel, Needs, Rows, joined

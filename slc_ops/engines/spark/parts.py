@@ -13,7 +13,8 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from slc_ops.base.files import digest_file, replacing
+from slc_ops.base.digests import digest_file
+from slc_ops.base.files import replacing
 from slc_ops.base.hashing import ContentDigest
 from slc_ops.base.parquet import part_name
 from slc_ops.base.window import Window

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.code_version import code_version
-from slc_ops.base.files import digest_file, replacing_directory
+from slc_ops.base.digests import digest_file
+from slc_ops.base.files import replacing_directory
 from slc_ops.base.parquet import digest_parts, part_name
 from slc_ops.base.window import Window
 from slc_ops.engines.spark.cluster import check_code, quiet

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.extras import require
-from slc_ops.base.files import digest_json
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import at, tables_of

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import digest_json
 from slc_ops.base.lineage import Data
 from slc_ops.base.tabular import TabularFile
 from slc_ops.base.window import Window

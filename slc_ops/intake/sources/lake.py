@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import digest_json
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import at

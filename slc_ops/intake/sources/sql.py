@@ -11,9 +11,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import exc as saexc
 
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import SettingsError, SourceUnavailable
 from slc_ops.base.extras import MissingExtra
-from slc_ops.base.files import digest_json
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import in_database

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slc_ops.base.hashing import hashes_of, stir
+from slc_ops.base.hashing import hashes_at, hashes_of
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import Floats
 from slc_ops.rows.interactions import IN_MEMORY_ROWS, InteractionLog
@@ -51,7 +51,7 @@ def limited(older: Calibration, newest: Calibration, *, users: bool) -> Calibrat
     def chosen(span: tuple[int, int]) -> Rows:
         rows = log.rows(*span, columns)
         time, fresh = _times(rows), forget.of(_times(rows))
-        hashed = stir(hashes[rows.codes] ^ stir((time + 0.0).view(np.uint64)))
+        hashed = hashes_at(hashes[rows.codes], time)
         weight = np.where(time < since, 1.0, fresh) * (1.0 if rows.weight is None else rows.weight)
         enters = (time >= since) | (hashed < share[rows.codes] * fresh * 2.0**64)
         return replace(rows, weight=weight).chosen(enters)

@@ -36,7 +36,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slc_ops.base.buffers import as_arrow, as_numpy
-from slc_ops.base.hashing import Words, hashes_of, stir
+from slc_ops.base.hashing import Words, hashes_at, hashes_of
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import dot
 from slc_ops.rows.interactions import InteractionLog
@@ -93,9 +93,7 @@ class Choice:
         if self.by is By.USER:
             return lambda rows: self._low(_asked_for(rows.user).view(np.uint64))
         hashes = hashes_of(source.items)
-        return lambda rows: self._low(
-            stir(hashes[rows.codes] ^ stir((_asked_for(rows.time) + 0.0).view(np.uint64)))
-        )
+        return lambda rows: self._low(hashes_at(hashes[rows.codes], _asked_for(rows.time)))
 
     def _low(self, hashes: Words) -> NDArray[np.bool_]:
         return np.asarray(hashes <= np.uint64(self.highest))

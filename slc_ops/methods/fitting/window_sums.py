@@ -9,7 +9,6 @@ Each window has one small Parquet file, with checksums, under a key of the windo
 of its log's footers: the sums of other rows, and unreadable ones, count as absent.
 """
 
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slc_ops.base.buffers import as_arrow, as_numpy
+from slc_ops.base.digests import digest_bytes
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import replacing
 from slc_ops.base.parquet import parts_of
@@ -120,10 +120,11 @@ def _stated(path: Path, name: bytes) -> str | None:
 
 def _footers(log: Path) -> str:
     """Return a digest of the log's Parquet footers, which contain the size and place of every column."""
-    digest = hashlib.sha256()
-    for part in parts_of(log):
-        with part.open("rb") as file:
-            file.seek(-8, os.SEEK_END)  # the length of the footer, and a mark
-            file.seek(-8 - int.from_bytes(file.read(4), "little"), os.SEEK_END)
-            digest.update(file.read())
-    return digest.hexdigest()
+    return digest_bytes(_footer(part) for part in parts_of(log))
+
+
+def _footer(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)  # the length of the footer, and a mark
+        file.seek(-8 - int.from_bytes(file.read(4), "little"), os.SEEK_END)
+        return file.read()

@@ -14,7 +14,8 @@ from slc_ops.engines.spark import parts
 from slc_ops.engines.spark.parts import PartPull, Written, source_parts
 from slc_ops.intake.extract import extract, known_types
 from slc_ops.intake.sources.lake import Lake
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import LakeSource
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
 

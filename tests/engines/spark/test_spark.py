@@ -39,7 +39,7 @@ from slc_ops.refresh import observed, pipeline
 from slc_ops.registry import Registry
 from slc_ops.rows import interactions
 from slc_ops.rows.engine import LOCAL
-from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import Installation
 from tests.engines.spark.cluster import SMALL, Cluster, free_port, why_not
 from tests.evidence.worlds import backtest, rows, week, write_weeks
 

@@ -26,7 +26,8 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import RowStatistics
 from slc_ops.quality.verdict import Baseline, validate
 from slc_ops.rows.engine import LOCAL, Engine
-from slc_ops.settings.deployments import DeltaSource, Deployment, FilesSource, LakeSource
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import DeltaSource, FilesSource, LakeSource
 from tests.engines.spark.cluster import Cluster, why_not
 from tests.engines.spark.test_spark import assert_close
 
