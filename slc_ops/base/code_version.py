@@ -19,8 +19,8 @@ DECIDING_CODE = (
     "intake", "rows", "engines", "quality", "numerics", "parameters", "methods", "evidence",
     "demo/population.py", "demo/simulator.py",
     "refresh/backbone.py", "refresh/champion.py", "refresh/evidence.py", "refresh/files.py",
-    "refresh/versions.py", "refresh/fitting.py", "refresh/kept_fits.py", "refresh/pipeline.py",
-    "refresh/plan.py", "refresh/publishing.py", "refresh/score_cache.py", "refresh/window_rules.py",
+    "refresh/versions.py", "refresh/fitting.py", "refresh/pipeline.py",
+    "refresh/plan.py", "refresh/publishing.py", "refresh/reuse.py", "refresh/window_rules.py",
     "refresh/windows.py",
 )  # fmt: skip
 """Packages and modules of ``slc_ops`` that determine which rows are used and which results they give."""

@@ -2,7 +2,7 @@
 
 Steps, for callers that run them as separate tasks::
 
-    plan = window_rules.plan_folds(windows, link_windows=4, offset_windows=8, evidence_windows=8)
+    plan = window_rules.plan_folds(windows, Reach(link=4, offsets=8, evidence=8))
     for fold in plan.folds:
         score_fold(fold, ladder(methods), directory, options=options, grid=grid, engine=engine)
     status = compare_champion(plan, champion, directory, engine=engine)

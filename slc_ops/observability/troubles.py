@@ -5,10 +5,11 @@ Computed from the deployments file, the results of validation and steps on disk,
 
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.base.json_form import JsonForm
 from slc_ops.observability.stored import newest_steps, newest_validation
 from slc_ops.refresh.versions import outcomes
 from slc_ops.settings.deployments import Deployment
@@ -30,17 +31,13 @@ OF_FINDINGS = {
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Trouble(JsonForm):
     """One problem that needs attention."""
 
     code: str
     """``entry``, ``stopped``, ``late``, ``step``, ``alias`` or ``disk``."""
     sentence: str
     runbook: str
-
-    def as_dict(self) -> dict[str, str]:
-        """Return the JSON form of ``slc-ops status``."""
-        return asdict(self)
 
     def __str__(self) -> str:
         return f"{self.sentence} ({self.runbook})"

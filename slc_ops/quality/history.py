@@ -51,89 +51,56 @@ class PastWindow:
     exceeded: frozenset[str]
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The windows of a :class:`Baseline`."""
-
-    windows: tuple[Window, ...]
-    weekdays: tuple[Window, ...] | None
-    found_before: frozenset[str]
-    earlier: tuple[Window, ...]
-
-
-class _Stored:
-    """The verdicts on an earlier window, beside its rows: one for each baseline."""
-
-    def __init__(self, manifest: WindowManifest, inputs: list[Any]) -> None:
-        self._path, self._key = manifest.directory / FILE, digest_json(inputs)
-        self._verdicts: dict[str, Any] = {}
-        if self._path.exists():
-            with understanding(self._path):
-                stored = read_json(self._path)
-                if stored["key"] == self._key:
-                    self._verdicts = stored["verdicts"]
-
-    def get(self, key: str) -> PastWindow | None:
-        """Return a stored verdict."""
-        if key not in self._verdicts:
-            return None
-        with understanding(self._path):
-            stopped, stopped_alone, exceeded = self._verdicts[key]
-            return PastWindow(stopped, stopped_alone, frozenset(exceeded))
-
-    def add(self, key: str, verdict: PastWindow) -> None:
-        """Store a verdict with the others."""
-        self._verdicts[key] = [verdict.stopped, verdict.stopped_alone, sorted(verdict.exceeded)]
-        write_json(self._path, {"key": self._key, "verdicts": self._verdicts})
-
-
 class History:
     """The baselines of a deployment's windows; every earlier window is validated once."""
 
     def __init__(self, manifest_of: ManifestOf, quality: Quality, engine: Engine = LOCAL) -> None:
         self._quality, self._engine = quality, engine
         self._manifest_of, self._before = cache(manifest_of), cache(Window.before)
-        self._validated = cache(self._validate)
+        self._validated: dict[tuple[Window, str], PastWindow] = {}
 
     def baseline(self, window: Window) -> Baseline:
         """Return the baseline of ``window``; the :func:`reach` windows before it must have been extracted."""
         known: dict[Window, PastWindow] = {}
         for each in self._before(window, reach(window)):
             if self._manifest_of(each).rows:
-                known[each] = self._validated(each, self._compared(each, known))
-        return self._manifests(self._compared(window, known))
+                baseline = self._compared(each, known)
+                key = digest_json(baseline.identity())
+                if (each, key) not in self._validated:
+                    self._validated[each, key] = self._verdict(each, baseline, key)
+                known[each] = self._validated[each, key]
+        return self._compared(window, known)
 
-    def _validate(self, window: Window, compared: Compared) -> PastWindow:
-        manifest, baseline = self._manifest_of(window), self._manifests(compared)
-        quality, key = self._quality, digest_json(baseline.identity())
-        stored = _Stored(
-            manifest, [VERSION, manifest.digest, manifest.notes, quality.model_dump(mode="json")]
-        )
-        if (known := stored.get(key)) is not None:
-            return known
+    def _verdict(self, window: Window, baseline: Baseline, key: str) -> PastWindow:
+        """Return the verdict against a baseline, stored beside the window's rows with those of others."""
+        manifest, quality = self._manifest_of(window), self._quality
+        path, verdicts = manifest.directory / FILE, dict[str, Any]()
+        inputs = digest_json([VERSION, manifest.digest, manifest.notes, quality.model_dump(mode="json")])
+        if path.exists():
+            with understanding(path):
+                stored = read_json(path)
+                verdicts = stored["verdicts"] if stored["key"] == inputs else {}
+                if key in verdicts:
+                    stopped, stopped_alone, exceeded = verdicts[key]
+                    return PastWindow(stopped, stopped_alone, frozenset(exceeded))
         seen = seen_before(manifest, baseline.earlier, quality.row_budget)
         again = seen.rows > quality.row_budget * manifest.rows
         alone, _ = stops_of(manifest, Baseline(), quality, self._engine)
         found, exceeded = stops_of(manifest, baseline, quality, self._engine)
-        stored.add(key, verdict := PastWindow(bool(found) or again, bool(alone) or again, exceeded))
+        verdict = PastWindow(bool(found) or again, bool(alone) or again, exceeded)
+        form = [verdict.stopped, verdict.stopped_alone, sorted(exceeded)]
+        write_json(path, {"key": inputs, "verdicts": {**verdicts, key: form}})
         return verdict
 
-    def _compared(self, window: Window, known: Mapping[Window, PastWindow]) -> Compared:
-        def usable(windows: list[Window]) -> tuple[Window, ...]:
-            return tuple(each for each in windows if each in known and not known[each].stopped)
+    def _compared(self, window: Window, known: Mapping[Window, PastWindow]) -> Baseline:
+        def usable(windows: list[Window]) -> list[WindowManifest]:
+            return [self._manifest_of(each) for each in windows if each in known and not known[each].stopped]
 
         trailing = self._before(window, TRAILING)
         sound = [each for each in trailing if each in known and not known[each].stopped_alone]
-        return Compared(
+        return Baseline(
             windows=usable(trailing),
             weekdays=usable(self._before(window, 7 * TRAILING)[::7]) if is_daily(window) else None,
             found_before=known[sound[-1]].exceeded if sound else frozenset(),
-            earlier=tuple(each for each in self._before(window, EARLIER) if each in known),
+            earlier=[self._manifest_of(each) for each in self._before(window, EARLIER) if each in known],
         )
-
-    def _manifests(self, compared: Compared) -> Baseline:
-        windows, weekdays, earlier = (
-            None if part is None else [self._manifest_of(each) for each in part]
-            for part in (compared.windows, compared.weekdays, compared.earlier)
-        )
-        return Baseline(windows or [], weekdays, compared.found_before, earlier or [])

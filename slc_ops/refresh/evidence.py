@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from slc_ops.evidence.results import Backtest
 
 
-def methods_of(plan: Plan) -> tuple[str, ...]:
-    """Return the compared methods, always with the two references."""
-    return ladder(plan.settings["methods"])
-
-
 @observed
 def fit(plan: Plan, fold: "Fold") -> Path:
     """Fit every method on one fold and score it on the strictly later window; return the scores' directory.
@@ -33,12 +28,13 @@ def fit(plan: Plan, fold: "Fold") -> Path:
     """
     from slc_ops.evidence.scoring import score_fold
     from slc_ops.evidence.tuning import OptionGrid
-    from slc_ops.refresh.kept_fits import kept_fit
-    from slc_ops.refresh.score_cache import cache_key, fold_fit_key, reuse
+    from slc_ops.refresh.reuse import fold_fit_key, kept_fit, reuse_score, score_key
 
     options, grid = fit_options(plan), OptionGrid.of(rules_of(plan))
-    keys = {method: cache_key(plan, fold, method, options, grid) for method in methods_of(plan)}
-    missing = [method for method, key in keys.items() if not reuse(plan, fold, method, key)]
+    keys = {
+        method: score_key(plan, fold, method, options, grid) for method in ladder(plan.settings["methods"])
+    }
+    missing = [method for method, key in keys.items() if not reuse_score(plan, fold, method, key)]
     if missing:
         fixed = [method for method in missing if fold.test is not None and not method_named(method).tunes]
         fits = {method: kept_fit(plan, method, fold_fit_key(plan, fold, method, options)) for method in fixed}

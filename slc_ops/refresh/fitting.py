@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import method_named
-from slc_ops.refresh.kept_fits import fit_key, forget_key, keep_key
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from slc_ops.refresh.window_rules import Reach, forgetting, plan_folds, starts_up_to
 
@@ -25,27 +24,15 @@ if TYPE_CHECKING:
 def folds_of(plan: Plan) -> "FoldPlan":
     """Return the plan's windows as rolling-origin folds."""
     return plan_folds(
-        [(each.window, each.log) for each in plan.windows],
-        link_windows=plan.settings["link_windows"],
-        offset_windows=plan.settings["offset_windows"],
-        evidence_windows=plan.settings["evidence_windows"],
-        summed=True,
-        forget=forget_of(plan),
+        [(each.window, each.log) for each in plan.windows], Reach.of(plan.settings), summed=True
     )
-
-
-def forget_of(plan: Plan) -> tuple[int, float]:
-    """Return windows and half-life of the methods that forget; 0 windows if none is compared."""
-    return Reach.of(plan.settings).forget, dict(plan.settings.get("forget") or {"half_life": 1.0})[
-        "half_life"
-    ]
 
 
 def engine_of_plan(plan: Plan) -> "Engine":
     """Return the engine of the plan."""
     from slc_ops.rows.engine import engine_of
 
-    return engine_of(plan.settings.get("engine", "local"))
+    return engine_of(plan.settings["engine"])
 
 
 def fit_options(plan: Plan) -> "FitOptions":
@@ -56,7 +43,7 @@ def fit_options(plan: Plan) -> "FitOptions":
         prior_var=plan.settings["prior_var"],
         time_bins=plan.settings["time_bins"],
         earlier=earlier_offsets(plan),
-        effects=tuple(plan.settings.get("effects", FitOptions.effects)),
+        effects=tuple(plan.settings["effects"]),
     )
 
 
@@ -111,11 +98,12 @@ def rows_to_learn_from(
             return widest.last_windows(len(windows))
         return open_windows(engine, [each.log for each in windows])
 
-    starts = starts_up_to(plan.window, Reach.of(plan.settings))
+    reach = Reach.of(plan.settings)
+    starts = starts_up_to(plan.window, reach)
     older = long = None
     if known.forgets and plan.older:
         widest = opened(plan.older)
-        older = Calibration(widest, None, chosen, forgetting(plan.window, *forget_of(plan)), starts)
+        older = Calibration(widest, None, chosen, forgetting(plan.window, reach), starts)
     if known.long_memory and len(plan.learned) > len(plan.linked):
         long = Calibration(opened(plan.learned), None, chosen, None, starts)
         widest = widest or long.log
@@ -136,6 +124,7 @@ def fitted(
     """
     from slc_ops.methods import fit_prepared
     from slc_ops.parameters.parameter_set import ParameterSet
+    from slc_ops.refresh.reuse import fit_key, forget_key, keep_key
 
     if target.exists() and (known := ParameterSet.read(target)).method == method:
         return known
@@ -143,7 +132,7 @@ def fitted(
     begun = time.perf_counter()
     parameters = fit_prepared(method, calibration, long, older)
     seconds = time.perf_counter() - begun
-    versions, rule = calibration.log.backbone_versions, plan.settings.get("on_backbone_mismatch")
+    versions, rule = calibration.log.backbone_versions, plan.settings["on_backbone_mismatch"]
     parameters.with_provenance(
         deployment=plan.deployment,
         window=plan.window,

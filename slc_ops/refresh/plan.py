@@ -39,7 +39,7 @@ class PlannedWindow(JsonForm):
     log: Path
     digest: str
     validation: dict[str, Any]
-    rows_key: str = ""
+    rows_key: str
 
 
 Windows = tuple[PlannedWindow, ...]

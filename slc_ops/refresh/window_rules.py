@@ -42,20 +42,24 @@ class Reach:
     """The number of windows of links, offsets and the series of evidence."""
 
     link: int
-    offsets: int
-    evidence: int
+    offsets: int = 0
+    evidence: int = 1
     forget: int = 0
     """Windows of methods that forget; 0 if none is compared."""
+    half_life: float = 1.0
+    """Age in windows at which their weight is a half."""
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Reach":
         """Read it from a deployment's settings, or from the plan of a refresh."""
-        forgets = any(METHODS[name].forgets for name in settings.get("methods", ()) if name in METHODS)
+        forgets = any(METHODS[name].forgets for name in settings["methods"] if name in METHODS)
+        forget = dict(settings["forget"])
         return cls(
             settings["link_windows"],
             settings["offset_windows"],
             settings["evidence_windows"],
-            dict(settings["forget"])["windows"] if forgets else 0,
+            forget["windows"] if forgets else 0,
+            forget["half_life"],
         )
 
     @property
@@ -127,35 +131,24 @@ def starts_up_to(newest: Window, reach: Reach) -> tuple[float, ...]:
     return tuple(each.start.timestamp() for each in (*newest.before(reach.longest - 1), newest))
 
 
-def forgetting(newest: Window, windows: int, half_life: float) -> "Forgetting | None":
+def forgetting(newest: Window, reach: Reach) -> "Forgetting | None":
     """Return the weights of older windows; the ``newest`` of the fit has age 0. None: equal weights."""
     from slc_ops.methods.fitting.options import Forgetting
 
-    if not windows:
+    if not reach.forget:
         return None
-    starts = tuple(each.start.timestamp() for each in (*newest.before(windows - 1), newest))
-    return Forgetting(starts, half_life)
+    starts = tuple(each.start.timestamp() for each in (*newest.before(reach.forget - 1), newest))
+    return Forgetting(starts, reach.half_life)
 
 
-def plan_folds(
-    windows: Sequence[tuple[Window, Path]],
-    *,
-    link_windows: int,
-    offset_windows: int = 0,
-    evidence_windows: int,
-    summed: bool = False,
-    forget: tuple[int, float] = (0, 1.0),
-) -> "FoldPlan":
-    """Return the folds over the usable windows; gaps are skipped and noted, never filled.
-
-    ``forget`` contains the windows and the half-life of methods that forget.
-    """
+def plan_folds(windows: Sequence[tuple[Window, Path]], reach: Reach, *, summed: bool = False) -> "FoldPlan":
+    """Return the folds over the usable windows; gaps are skipped and noted, never filled."""
     from slc_ops.evidence.folds import Fold, FoldPlan
 
     files = dict(sorted(windows))
     if not files:
         raise InputError("a comparison over windows needs windows; there are none")
-    reach, newest = Reach(link_windows, offset_windows, evidence_windows, forget[0]), max(files)
+    newest = max(files)
     notes = []
     planned = []
     for window in [*newest.before(reach.evidence - 1), newest]:
@@ -176,7 +169,7 @@ def plan_folds(
             planned.append(
                 Fold(
                     window, link, files[window], offsets, newest=window == newest, summed=summed, older=older,
-                    forget=forgetting(last, reach.forget, forget[1]), starts=starts_up_to(last, reach),
+                    forget=forgetting(last, reach), starts=starts_up_to(last, reach),
                 )
             )  # fmt: skip
     if not planned or planned[-1].window != newest:

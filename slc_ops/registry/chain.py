@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column, Connection, Table, and_, insert, select, text
 
 from slc_ops.base.digests import digest_json, lock_number
+from slc_ops.base.json_form import JsonForm
 from slc_ops.registry.signing import Keys, sign
 from slc_ops.registry.tables import chain as entries
 from slc_ops.registry.tables import erasure, move, publication
@@ -41,18 +42,14 @@ _START = ""
 
 
 @dataclass(frozen=True)
-class Chain:
-    """The state of a deployment's chain."""
+class Chain(JsonForm):
+    """The state of a deployment's chain; its form is that of ``slc-ops verify --chain``."""
 
     rows: int
     head: str
     signed: int
     problems: list[str]
     """The first break, then rows without an entry; empty if the chain is intact."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON form of ``slc-ops verify --chain``."""
-        return {"rows": self.rows, "head": self.head, "signed": self.signed, "problems": self.problems}
 
 
 def append(

@@ -15,12 +15,13 @@ from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.scoring import score_fold
 from slc_ops.evidence.series import statistic
 from slc_ops.methods import FitOptions, fit
-from slc_ops.refresh.window_rules import plan_folds
+from slc_ops.refresh.window_rules import Reach, plan_folds
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.blocks import Decision
 from tests.evidence.worlds import backtest, week, write_weeks
 
 SHAPE = {"link_windows": 2, "evidence_windows": 3}
+REACH = Reach(link=2, evidence=3)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_a_second_run_reads_the_stored_scores(weeks, scored, monkeypatch):
 
 def test_scores_computed_separately_give_the_same_result(weeks, scored, tmp_path):
     result, _ = scored
-    plan = plan_folds(weeks, **SHAPE)
+    plan = plan_folds(weeks, REACH)
     for fold in reversed(plan.folds):
         for method in ("slc", "platt_eb", "platt", "base"):
             score_fold(fold, [method], tmp_path)
@@ -118,7 +119,7 @@ def test_scores_computed_separately_give_the_same_result(weeks, scored, tmp_path
 def test_a_missing_score_is_an_error(weeks, scored, tmp_path):
     _, directory = scored
     shutil.copytree(directory, tmp_path / "scores")
-    plan = plan_folds(weeks, **SHAPE)
+    plan = plan_folds(weeks, REACH)
     shutil.rmtree(tmp_path / "scores" / plan.newest.key / "slc")
     with pytest.raises(InputError, match="slc has no score on fold 2026-"):
         assemble(plan, ["slc"], tmp_path / "scores", Decision())
@@ -137,14 +138,14 @@ def test_the_champion_is_scored_on_the_same_rows(weeks, tmp_path):
 
 def test_a_champion_of_another_backbone_is_not_compared(weeks, tmp_path):
     champion = fit("slc", InteractionLog.read(weeks[0][1])).with_provenance(backbone_version="backbone-0")
-    found = compare_champion(plan_folds(weeks, **SHAPE), champion, tmp_path)
+    found = compare_champion(plan_folds(weeks, REACH), champion, tmp_path)
     assert found.status == "other_backbone"
     assert "fitted for backbone backbone-0, the newest window holds backbone-1" in found.reason
 
 
 def test_a_champion_is_not_scored_on_its_own_calibration_rows(weeks, tmp_path):
     champion = fit("slc", InteractionLog.read(weeks[-1][1])).with_provenance(window=week(4))
-    found = compare_champion(plan_folds(weeks, **SHAPE), champion, tmp_path)
+    found = compare_champion(plan_folds(weeks, REACH), champion, tmp_path)
     assert found.status == "saw_window"
 
 
@@ -190,7 +191,7 @@ def test_items_are_ranked_by_their_gain(scored, weeks):
 
 
 def test_a_rerun_after_a_crash_leaves_no_partial_score(weeks, tmp_path, monkeypatch):
-    plan = plan_folds(weeks, **SHAPE)
+    plan = plan_folds(weeks, REACH)
 
     def crash(*_, **__):
         raise RuntimeError("out of memory")

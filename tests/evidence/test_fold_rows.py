@@ -14,11 +14,11 @@ from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.scoring import score_fold
 from slc_ops.evidence.tuning import OptionGrid
 from slc_ops.methods import METHODS, FitOptions, fit, fit_prepared
-from slc_ops.refresh.window_rules import plan_folds
+from slc_ops.refresh.window_rules import Reach, plan_folds
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import write_weeks
 
-SHAPE = {"link_windows": 3, "evidence_windows": 1, "summed": True}
+REACH = Reach(link=3, evidence=1)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def weeks(tmp_path: Path) -> list[tuple[Window, Path]]:
 
 
 def plan(weeks):
-    return plan_folds(weeks, **SHAPE).newest
+    return plan_folds(weeks, REACH, summed=True).newest
 
 
 def scores_of(found):
@@ -94,7 +94,7 @@ def test_tuning_rows_cut_from_the_calibration_rows_give_the_same_bits(weeks, mon
 @pytest.mark.parametrize("memory_mb", [512, 0])
 def test_calibration_rows_cut_from_the_long_memory_give_the_same_bits(weeks, monkeypatch, memory_mb):
     monkeypatch.setattr("slc_ops.rows.interactions.memory_budget", lambda: memory_mb << 20)
-    fold = plan_folds(weeks, **SHAPE | {"link_windows": 2, "offset_windows": 3}).newest
+    fold = plan_folds(weeks, Reach(link=2, offsets=3, evidence=1), summed=True).newest
     rows, alone = FoldRows(fold, long_memory=True), FoldRows(fold)
     found, expected = rows.calibration.log, alone.calibration.log
     assert not rows.long.log.items.slice(0, len(found.items)).equals(found.items)  # other codes

@@ -8,7 +8,7 @@ import pytest
 
 from slc_ops.base.errors import InputError
 from slc_ops.evidence.folds import Fold, FoldPlan, hold_out
-from slc_ops.refresh.window_rules import plan_folds
+from slc_ops.refresh.window_rules import Reach, plan_folds
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import week, write_weeks
 
@@ -23,18 +23,18 @@ def names(paths):
 
 def test_a_method_with_forgetting_uses_more_windows_and_row_ages():
     weeks = named(0, 1, 2, 4, 5, 6, 7, 8, 9)  # week 3 has no rows
-    newest = plan_folds(weeks, link_windows=2, offset_windows=3, evidence_windows=1, forget=(6, 2.0)).newest
+    newest = plan_folds(weeks, Reach(link=2, offsets=3, evidence=1, forget=6, half_life=2.0)).newest
     assert names(newest.older) == ["w4", "w5", "w6", "w7", "w8"]
     assert newest.offsets == newest.older[-3:]
     assert newest.forget.starts == tuple(week(n).start.timestamp() for n in range(3, 9))
     times = np.array([week(n).start.timestamp() for n in (8, 6)])
     assert newest.forget.of(times).tolist() == [1.0, 0.5]
     assert Fold.from_dict(newest.as_dict()) == newest
-    assert plan_folds(weeks, link_windows=2, evidence_windows=1).newest.older == ()
+    assert plan_folds(weeks, Reach(link=2, evidence=1)).newest.older == ()
 
 
 def test_every_fold_is_fitted_on_the_weeks_right_before_its_window():
-    plan = plan_folds(named(*range(8)), link_windows=4, evidence_windows=4)
+    plan = plan_folds(named(*range(8)), Reach(link=4, evidence=4))
     assert [fold.window for fold in plan.folds] == [week(n) for n in (4, 5, 6, 7)]
     assert [names(fold.calibration) for fold in plan.folds] == [
         [f"w{k}" for k in range(n - 4, n)] for n in (4, 5, 6, 7)
@@ -43,19 +43,19 @@ def test_every_fold_is_fitted_on_the_weeks_right_before_its_window():
 
 
 def test_the_newest_window_is_the_last_fold():
-    plan = plan_folds(named(*range(8)), link_windows=4, evidence_windows=4)
+    plan = plan_folds(named(*range(8)), Reach(link=4, evidence=4))
     assert [fold.newest for fold in plan.folds] == [False] * 3 + [True]
     assert plan.newest.window == week(7)
     assert len({fold.key for fold in plan.folds}) == 4
 
 
 def test_offsets_use_a_longer_memory_that_ends_with_that_of_the_link():
-    plan = plan_folds(named(*range(12)), link_windows=2, offset_windows=5, evidence_windows=3)
+    plan = plan_folds(named(*range(12)), Reach(link=2, offsets=5, evidence=3))
     assert [names(fold.offsets) for fold in plan.folds] == [
         [f"w{k}" for k in range(n - 5, n)] for n in (9, 10, 11)
     ]
     assert all(fold.offsets[-2:] == fold.calibration for fold in plan.folds)
-    short = plan_folds(named(*range(3)), link_windows=2, offset_windows=5, evidence_windows=1).newest
+    short = plan_folds(named(*range(3)), Reach(link=2, offsets=5, evidence=1)).newest
     assert names(short.offsets) == ["w0", "w1"]
     assert short.long_log() is None
 
@@ -63,17 +63,17 @@ def test_offsets_use_a_longer_memory_that_ends_with_that_of_the_link():
 def test_no_fold_is_fitted_on_its_own_window_or_a_later_one():
     files = named(*range(12))
     window_of = {path: window for window, path in files}
-    for fold in plan_folds(files, link_windows=3, evidence_windows=6).folds:
+    for fold in plan_folds(files, Reach(link=3, evidence=6)).folds:
         assert all(window_of[path].end <= fold.window.start for path in fold.calibration)
 
 
 def test_the_order_of_the_windows_does_not_matter():
-    forward = plan_folds(named(*range(8)), link_windows=4, evidence_windows=4)
-    assert plan_folds(named(*reversed(range(8))), link_windows=4, evidence_windows=4) == forward
+    forward = plan_folds(named(*range(8)), Reach(link=4, evidence=4))
+    assert plan_folds(named(*reversed(range(8))), Reach(link=4, evidence=4)) == forward
 
 
 def test_a_missing_week_is_left_out_and_noted():
-    plan = plan_folds(named(0, 1, 2, 3, 4, 6, 7), link_windows=3, evidence_windows=4)
+    plan = plan_folds(named(0, 1, 2, 3, 4, 6, 7), Reach(link=3, evidence=4))
     assert [fold.window for fold in plan.folds] == [week(4), week(6), week(7)]
     assert names(plan.newest.calibration) == ["w4", "w6"]
     assert any("2026-02-09/2026-02-16 has no rows" in note for note in plan.notes)
@@ -81,13 +81,13 @@ def test_a_missing_week_is_left_out_and_noted():
 
 
 def test_fewer_windows_than_folds_are_noted():
-    plan = plan_folds(named(0, 1, 2), link_windows=2, evidence_windows=4)
+    plan = plan_folds(named(0, 1, 2), Reach(link=2, evidence=4))
     assert [fold.window for fold in plan.folds] == [week(1), week(2)]
     assert any("nothing before" in note for note in plan.notes)
 
 
 def test_a_first_window_is_split_by_time(tmp_path):
-    plan = plan_folds(write_weeks(tmp_path, 1, n=1000), link_windows=4, evidence_windows=4)
+    plan = plan_folds(write_weeks(tmp_path, 1, n=1000), Reach(link=4, evidence=4))
     (fold,) = plan.folds
     earlier, later = fold.calibration_log(), fold.test_log()
     assert (fold.hold_out, fold.newest, later.n_rows) == (True, True, 300)
@@ -96,17 +96,17 @@ def test_a_first_window_is_split_by_time(tmp_path):
 
 
 def test_after_a_long_gap_the_newest_window_counts_as_a_first_one():
-    plan = plan_folds(named(0, 1, 9), link_windows=2, evidence_windows=4)
+    plan = plan_folds(named(0, 1, 9), Reach(link=2, evidence=4))
     assert [(fold.window, fold.hold_out) for fold in plan.folds] == [(week(9), True)]
 
 
 def test_no_window_is_an_error():
     with pytest.raises(InputError, match="there are none"):
-        plan_folds([], link_windows=4, evidence_windows=4)
+        plan_folds([], Reach(link=4, evidence=4))
 
 
 def test_a_plan_round_trips_through_json():
-    plan = plan_folds(named(0, 1, 3), link_windows=2, evidence_windows=3)
+    plan = plan_folds(named(0, 1, 3), Reach(link=2, evidence=3))
     assert FoldPlan.from_dict(plan.as_dict()) == plan
 
 
@@ -119,7 +119,7 @@ def test_hyperparameters_are_tuned_forward_in_time_within_the_calibration_weeks(
 
 
 def test_held_out_rows_of_a_single_week_are_not_used_for_tuning(tmp_path):
-    fold = plan_folds(write_weeks(tmp_path, 1, n=1000), link_windows=4, evidence_windows=4).folds[0]
+    fold = plan_folds(write_weeks(tmp_path, 1, n=1000), Reach(link=4, evidence=4)).folds[0]
     earlier, later = fold.tuning_logs()
     assert earlier.n_rows + later.n_rows == fold.calibration_log().n_rows == 700
     assert earlier.time.max() < later.time.min() <= later.time.max() < fold.test_log().time.min()
@@ -155,8 +155,10 @@ def test_rows_with_the_same_timestamp_stay_together():
 def test_a_gap_shortens_neither_memory_if_older_windows_exist():
     """Five windows are missing: the offsets use the last three usable ones, the link the last two of them."""
     weeks = named(0, 1, 2, 3, 9)
-    shape = {"link_windows": 2, "offset_windows": 3, "evidence_windows": 1}
-    newest = plan_folds(weeks, **shape, forget=(12, 8.0)).newest
+    shape = {"link": 2, "offsets": 3, "evidence": 1}
+    newest = plan_folds(weeks, Reach(**shape, forget=12, half_life=8.0)).newest
     assert [path.name for path in newest.offsets] == [path.name for _, path in weeks[1:4]]
     assert [path.name for path in newest.calibration] == [path.name for _, path in weeks[2:4]]
-    assert plan_folds(weeks, **shape).newest.hold_out  # windows older than the longest memory are not used
+    assert plan_folds(
+        weeks, Reach(**shape)
+    ).newest.hold_out  # windows older than the longest memory are not used

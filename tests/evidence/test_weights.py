@@ -17,7 +17,7 @@ from slc_ops.evidence.slices import MAX_GROUPS, by_density, by_group
 from slc_ops.methods import fit
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.options import FitOptions
-from slc_ops.refresh.window_rules import plan_folds
+from slc_ops.refresh.window_rules import Reach, plan_folds
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import rows, write_weeks
 
@@ -37,7 +37,7 @@ def both(table: pa.Table, seed: int = 5) -> tuple[InteractionLog, InteractionLog
 
 def gains(directory: Path, weeks: list[Any]) -> dict[str, list[dict[str, Any]]]:
     """The gain of each item by slc over Platt on the newest week."""
-    newest = plan_folds(weeks, link_windows=2, evidence_windows=2).newest
+    newest = plan_folds(weeks, Reach(link=2, evidence=2)).newest
     for method in ("platt", "slc"):
         score_fold(newest, [method], directory)
     place = score_directory(directory, newest, "platt"), score_directory(directory, newest, "slc")

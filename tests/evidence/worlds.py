@@ -18,7 +18,7 @@ from slc_ops.evidence.scoring import score_fold
 from slc_ops.evidence.tuning import OptionGrid
 from slc_ops.evidence.verdict import Verdict, decide_on, give_verdict
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.refresh.window_rules import plan_folds
+from slc_ops.refresh.window_rules import Reach, plan_folds
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.blocks import Decision
 
@@ -102,12 +102,7 @@ def backtest(
     """The evidence from plain files, as the steps ``fit`` and ``backtest`` of a refresh compute it."""
     with TemporaryDirectory() as temporary:
         scores = directory or Path(temporary)
-        plan = plan_folds(
-            weeks,
-            link_windows=link_windows,
-            offset_windows=offset_windows,
-            evidence_windows=evidence_windows,
-        )
+        plan = plan_folds(weeks, Reach(link_windows, offset_windows, evidence_windows))
         for fold in plan.folds:
             score_fold(fold, ladder(methods), scores, grid=grid, engine=engine)
         compared = None if champion is None else compare_champion(plan, champion, scores, engine=engine)

@@ -68,7 +68,7 @@ def refreshed(
     decided = Registered(version.number, "decided", method, "parameters", version.run_id, "v")
     record_version(RefreshFiles(directory), decided)
     checked = {"status": "warned", "rows": 1200, "quarantined": 3}
-    planned = PlannedWindow(window, directory / "log.parquet", "digest", checked)
+    planned = PlannedWindow(window, directory / "log.parquet", "digest", checked, "rows")
     return Plan("demo", window, (planned,), (), {}, "input", "config", "1", directory)
 
 

@@ -11,7 +11,7 @@ from slc_ops.base.files import read_json
 from slc_ops.evidence import scoring
 from slc_ops.evidence.backtest import CHAMPION
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.refresh import kept_fits, pipeline
+from slc_ops.refresh import pipeline, reuse
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, change_week, configure
@@ -75,7 +75,7 @@ def test_a_published_fit_is_reused_and_gives_the_same_bytes(
     assert sorted(fitted) == ["base", "platt", "platt_eb"]
     reused = results(plan)
 
-    monkeypatch.setattr(kept_fits, "kept_fit", lambda *_: None)
+    monkeypatch.setattr(reuse, "kept_fit", lambda *_: None)
     monkeypatch.setattr(ParameterSet, "same_answers", lambda *_: False)
     fitted.clear()
     worked_out = results(again(school, plan))
@@ -119,9 +119,8 @@ def test_an_unreadable_fit_is_repeated(school: Installation, fitted: list[str], 
 
 def test_a_key_never_outlives_its_parameters(tmp_path: Path) -> None:
     parameters = tmp_path / "parameters"
-    kept_fits.keep_key(parameters, "k", 1.0)
+    reuse.keep_key(parameters, "k", 1.0)
     assert read_json(tmp_path / "parameters-key.json") == {"key": "k", "seconds": 1.0}
-    kept_fits.forget_key(parameters)
-    kept_fits.forget_key(parameters)
-    kept_fits.keep_key(parameters, "", 1.0)  # rows without a stable identity
+    reuse.forget_key(parameters)
+    reuse.forget_key(parameters)
     assert not list(tmp_path.iterdir())

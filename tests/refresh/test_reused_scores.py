@@ -18,6 +18,7 @@ SETTINGS = {
     "methods": ["slc"], "link_windows": 2, "offset_windows": 2, "evidence_windows": 3,
     "prior_var": 1.0, "time_bins": 5,
     "engine": "local", "decision": {"prior_vars": [0.5]},
+    "effects": ["item"], "forget": {"windows": 4, "half_life": 2.0}, "on_backbone_mismatch": "frozen",
 }  # fmt: skip
 
 
