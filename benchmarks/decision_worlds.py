@@ -13,9 +13,9 @@ champion); the coverage of the next window's difference by its 95 % interval, sl
 served minus Platt refitted every window and minus the frozen model; and the regret against the
 best of frozen, ``platt_eb`` and ``slc_eb`` in hindsight, mean over worlds. The bars: worlds without
 lasting offsets have no item champion at the end in 95 of 100; worlds with them have one by window 6 in 95 of
-100; a level that jumps changes the method at most once in 90 of 100; coverage is
-between 0.90 and 0.98 where windows share a shock; the regret is at most 0.0005, where the frozen model is
-right at most 0.001.
+100; a level that jumps changes the method at most once in 90 of 100, where the frozen model is right at most
+once after the first champion; coverage is between 0.90 and 0.98 where windows share a shock; the regret is at
+most 0.0005, where the frozen model is right at most 0.001.
 """
 
 import argparse
@@ -232,9 +232,12 @@ def loss_sums(label: np.ndarray, probability: np.ndarray, users: Clusters) -> Us
 
 def served(entries: list[Entry], rules: Decision | None = None, listed: Sequence[str] = LISTED) -> list[str]:
     """The method after each window, which serves the next one."""
-    current, found = "base", []
+    current, since, found = "base", None, []
     for number in range(1, len(entries) + 1):
-        current = decide_method(entries[:number], current, listed, rules or Decision()).method
+        method = decide_method(
+            entries[:number], current, listed, rules or Decision(), evidence_windows=LAST, since=since
+        ).method
+        current, since = method, since if method == current else entries[number - 1].window
         found.append(current)
     return found
 
@@ -301,8 +304,10 @@ def failures(kind: str, found: dict[str, float]) -> Iterator[str]:
     if kind in NULL:
         if found["item_end"] > 0.05:
             yield f"{kind}: an item champion in {found['item_end']:.0%} of worlds without item bias"
-        if found["at_most_1"] < 0.9:
-            yield f"{kind}: more than one change in {1 - found['at_most_1']:.0%} of worlds"
+        # Where the frozen model is right, its return after a first champion is no failure.
+        rare = found["after_first" if "calib" in kind else "at_most_1"]
+        if rare < 0.9:
+            yield f"{kind}: more than one change in {1 - rare:.0%} of worlds"
     if kind in BIASED and found["item_by_6"] < 0.95:
         yield f"{kind}: an item champion by window 6 in {found['item_by_6']:.0%} only"
     if found["regret"] > (bar := 0.001 if "calib" in kind else 0.0005):

@@ -14,15 +14,18 @@ these rules in order and changes the method at most once:
 2. If a method other than ``platt_eb`` serves and is large or clear worse than ``platt_eb``, that takes over;
    also if the method has four windows and its mean is not better, neither lately nor in the long run. If the
    method is clear (99 %) worse than the frozen model, there is no champion.
-3. A method takes over if it is large or clear better than ``platt_eb`` (and than any other serving method)
-   in the last windows, or clear in the long run, and is not clear (99 %) worse than the frozen model. In one
-   window, or in the later part of the first one, the difference must be plain. The levels hold for all rivals
-   together. A method without a line of its own has the frozen model's level and must be ahead of that model,
-   too: else a level that jumps would make it champion. Among several methods the lowest mean wins; within
-   ``min_gain`` of it, the simplest method.
-4. Without a champion, ``platt_eb`` takes over if its mean is better than the frozen model's. With fewer than
-   two windows it takes over unless the frozen model is clear (99 %) better.
-5. If ``platt_eb`` serves and is clear (99 %) worse than the frozen model, there is no champion.
+3. If the serving method is large or clear worse than the frozen model over the windows since it took over,
+   six or more, there is no champion.
+4. A method takes over if it is large or clear better than ``platt_eb`` (and than any other serving method)
+   in the last windows, or clear in the long run, and is not clear (99 %) worse than the frozen model; if that
+   model serves, the method's mean must be better. In one window, or in the later part of the first one, the
+   difference must be plain. The levels hold for all rivals together. A method without a line of its own has
+   the frozen model's level and must be ahead of that model, too: else a level that jumps would make it
+   champion. Among several methods the lowest mean wins; within ``min_gain`` of it, the simplest method.
+5. Without a champion, ``platt_eb`` takes over if its mean is better than the frozen model's; with four
+   windows or more it must be large or clear better, because it may have served before. With fewer than two
+   windows it takes over unless the frozen model is clear (99 %) better.
+6. If ``platt_eb`` serves and is clear (99 %) worse than the frozen model, there is no champion.
 
 ``platt`` is in no rule: it is the reference of every published comparison, and a method like the others where
 a deployment lists it.
@@ -40,6 +43,7 @@ from typing import Any, Literal
 from slc_ops.base.json_form import JsonForm
 from slc_ops.base.methods import FALLBACK, ladder, may_serve, method_named
 from slc_ops.base.text import interval, number, share
+from slc_ops.base.window import Window
 from slc_ops.evidence.series import Entry, Statistic, statistic
 from slc_ops.settings.blocks import Decision
 
@@ -53,6 +57,8 @@ PLAIN = 4.0
 """Standard errors over users that a difference in one window needs."""
 DOUBT_WINDOWS = 4
 """With so many windows, a method that is not better than a simpler one gives way to it."""
+SERVED_WINDOWS = 6
+"""Windows that a method must have served before they can retire it."""
 LAST_WINDOWS = 8
 """The windows that decide; the long run has all entries."""
 LONG_WAY = 0.99
@@ -82,12 +88,16 @@ class Reason(JsonForm):
 
 @dataclass(frozen=True)
 class MethodDecision(JsonForm):
-    """The method that serves next, and the reasons; ``statistics`` are by method and reference."""
+    """The method that serves next, and the reasons; ``statistics`` are by method and reference.
+
+    ``since_start`` compares the current method with the frozen model over the windows that it has served.
+    """
 
     current: str
     method: str
     reasons: tuple[Reason, ...]
     statistics: Mapping[str, Mapping[str, Statistic]]
+    since_start: Statistic | None = None
 
     @property
     def change(self) -> bool:
@@ -107,14 +117,16 @@ def decide_method(
     *,
     evidence_windows: int = 8,
     may_not: Mapping[str, str] | None = None,
+    since: Window | None = None,
 ) -> MethodDecision:
     """Decide which of the listed methods serves next.
 
     ``entries`` are in time order, and the last ``evidence_windows`` count. ``current`` is ``base`` without a
     champion or with one for another backbone; a current method that is no longer ``listed`` counts as
-    ``platt_eb``, which replaces it. ``may_not`` maps excluded methods to reasons.
+    ``platt_eb``, which replaces it. ``may_not`` maps excluded methods to reasons. ``since`` is the window
+    after which the current method took over.
     """
-    bench = _SeriesView(entries, may_serve(listed), rules, evidence_windows)
+    bench = _SeriesView(entries, may_serve(listed), rules, evidence_windows, since)
     unlisted = current not in bench.methods
     serves = FALLBACK if unlisted else current
     reasons: list[Reason] = []
@@ -130,7 +142,7 @@ def decide_method(
         for m in methods
         if m != FROZEN
     }
-    return MethodDecision(current, method, (*reasons, *said), statistics)
+    return MethodDecision(current, method, (*reasons, *said), statistics, bench.since_start(current))
 
 
 def is_ahead(entries: Sequence[Entry], method: str, rules: Decision | None = None, *, last: int = 8) -> bool:
@@ -141,8 +153,8 @@ def is_ahead(entries: Sequence[Entry], method: str, rules: Decision | None = Non
 
 
 def _step(bench: "_SeriesView", serves: str, may_not: Mapping[str, str]) -> tuple[str, list[Reason]]:
-    """Apply rules 2 to 5; return the method and the reasons."""
-    if (beaten := _beaten(bench, serves)) is not None:
+    """Apply rules 2 to 6; return the method and the reasons."""
+    if (beaten := _beaten(bench, serves) or _behind_the_frozen_model(bench, serves)) is not None:
         return beaten
     found, notes = _best(bench, serves, may_not)
     if found is not None:
@@ -186,12 +198,22 @@ def _beaten(bench: "_SeriesView", serves: str) -> tuple[str, list[Reason]] | Non
     return None
 
 
+def _behind_the_frozen_model(bench: "_SeriesView", serves: str) -> tuple[str, list[Reason]] | None:
+    """Apply rule 3 to the windows that the method has served; return None if it stays."""
+    found = bench.since_start(serves)
+    if found is None or found.windows < SERVED_WINDOWS or not bench.beaten(found):
+        return None
+    text = f"since {serves} took over, {bench.words(found, better=False)}"
+    return FROZEN, [_reason("worse_since_start", "pass", text, found)]
+
+
 def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tuple[str, Reason | None]:
-    """Apply rules 4 and 5; the reason is None if the serving method stays."""
+    """Apply rules 5 and 6; the reason is None if the serving method stays."""
     ever, worse = bench.in_the_long_run(FALLBACK, FROZEN), _clear(platt, LONG_WAY, worse=True)
     if serves == FALLBACK and worse:
         return FROZEN, _reason("platt_eb_worse", "pass", bench.words(platt, better=False), platt)
-    if serves == FROZEN and platt.mean < 0 and (ever.windows < DOUBT_WINDOWS or ever.mean < 0):
+    early = ever.windows < DOUBT_WINDOWS
+    if serves == FROZEN and platt.mean < 0 and (early or (ever.mean < 0 and bench.ahead(platt))):
         return FALLBACK, _reason("platt_eb_better", "pass", bench.words(platt, better=True), platt)
     if serves == FROZEN and not worse and (platt.hold_out or platt.windows < LEAST_WINDOWS):
         text = (
@@ -206,7 +228,7 @@ def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tup
 def _best(
     bench: "_SeriesView", serves: str, may_not: Mapping[str, str]
 ) -> tuple[tuple[str, list[Reason]] | None, list[Reason]]:
-    """Apply rule 3; return the method that takes over, or None, and the reasons against the others."""
+    """Apply rule 4; return the method that takes over, or None, and the reasons against the others."""
     rival = FALLBACK if serves == FROZEN else serves
     good: list[tuple[float, str]] = []
     notes: list[Reason] = []
@@ -219,8 +241,10 @@ def _best(
             notes.append(Reason(f"may_not:{method}", "note", f"{method} is not chosen: {may_not[method]}"))
         elif platt is None or frozen is None or over is None:
             notes.append(Reason(f"no_number:{method}", "note", bench.why_no_number(method)))
-        elif all(bench.wins(each) for each in _compared(method, platt, over, frozen)) and not _clear(
-            frozen, LONG_WAY, worse=True
+        elif (
+            all(bench.wins(each) for each in _compared(method, platt, over, frozen))
+            and not _clear(frozen, LONG_WAY, worse=True)
+            and (serves != FROZEN or frozen.mean < 0)
         ):
             good.append((over.mean, method))
         elif platt.windows < LEAST_WINDOWS or platt.hold_out:
@@ -230,7 +254,7 @@ def _best(
             )
             notes.append(_reason(f"too_early:{method}", "note", text, platt))
         else:
-            notes.append(_reason(f"not_better:{method}", "note", bench.not_better(over, platt), over))
+            notes.append(_reason(f"not_better:{method}", "note", bench.not_better(over, platt, frozen), over))
     if not good:
         return None, notes
     lowest = min(good)[0]
@@ -254,6 +278,7 @@ class _SeriesView:
     methods: tuple[str, ...]
     rules: Decision
     last: int
+    since: Window | None = None
 
     def against(self, method: str, reference: str) -> Statistic | None:
         """Return the statistic of two methods over the last windows; None without evidence."""
@@ -264,6 +289,16 @@ class _SeriesView:
         found = self._statistic(method, reference, self.last)
         assert found is not None  # noqa: S101 - they were compared over the last windows
         return found
+
+    def since_start(self, serves: str) -> Statistic | None:
+        """Compare the serving method with the frozen model over the windows that it has served."""
+        if serves == FROZEN or self.since is None:
+            return None
+        began = self.since.end
+        own = [
+            each for each in self.entries[-self.last :] if each.window.start >= began and not each.hold_out
+        ]
+        return statistic(own, serves, FROZEN, last=self.last, confidence=self.rules.confidence)
 
     def _statistic(self, method: str, reference: str, last: int) -> Statistic | None:
         if method == reference:
@@ -322,9 +357,9 @@ class _SeriesView:
         """Describe one comparison with the words in ``how``."""
         return f"{_who(found)} {how} {_than(found)}: NLL {_interval(found)}"
 
-    def not_better(self, over: Statistic, platt: Statistic) -> str:
-        """Explain why a method does not take over."""
-        weak = over if not self.wins(over) else platt
+    def not_better(self, *compared: Statistic) -> str:
+        """Explain why a method does not take over: the first comparison that it does not win, or the last."""
+        weak = next((each for each in compared if not self.wins(each)), compared[-1])
         same = weak.mean == 0 and weak.error == 0
         worse = _clear(weak, self.rules.confidence, worse=True)
         what = "the same as" if same else "worse than" if worse else "not clearly better than"

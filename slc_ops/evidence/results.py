@@ -36,6 +36,8 @@ class Champion(JsonForm):
     digest: str | None = None
     taken_back: dict[str, str] = field(default_factory=dict)
     """Methods rolled back by a person, each with a sentence on the person and the waiting time."""
+    since: Window | None = None
+    """The window whose refresh made the champion's method serve."""
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ def decide_on(
         rules,
         evidence_windows=evidence_windows,
         may_not=may_not(detectability),
+        since=backtest.champion.since,
     )
 
 
@@ -131,7 +132,7 @@ def give_verdict(
         decision=decision.as_dict() | {"entries": [each.as_dict() for each in backtest.entries]},
         renewal=None if renewal is None else renewal.as_dict(),
         options={} if method is None else backtest.newest[method].options,
-        champion=vars(backtest.champion),
+        champion=backtest.champion.as_dict(),
         temporal_tracking="unknown" if detectability is None else detectability.temporal_tracking,
         notes=backtest.notes,
         rules=rules.model_dump(mode="json"),
@@ -225,7 +226,20 @@ def method_in_words(verdict: Mapping[str, Any], *, happened: bool = False) -> st
             first = f"{name_of(method)} {takes} from {name_of(current)}."
     else:
         first = f"{name_of(method)} keeps serving."
-    return _capital(" ".join(part for part in (first, evidence_in_words(verdict, method)) if part))
+    parts = (first, evidence_in_words(verdict, method), served_in_words(verdict))
+    return _capital(" ".join(part for part in parts if part))
+
+
+def served_in_words(verdict: Mapping[str, Any]) -> str:
+    """Compare the serving method with the frozen model over the windows that it has served, in words."""
+    found = since_start_of(verdict)
+    if found is None:
+        return ""
+    return (
+        f"Since {name_of(found.method)} began to serve, over {windows_in_words(found.windows)}, its NLL was "
+        f"{signed(found.mean)} against {name_of(FROZEN)} "
+        f"({share(found.confidence)} interval {signed(found.low)} to {signed(found.high)})."
+    )
 
 
 def evidence_in_words(verdict: Mapping[str, Any], method: str) -> str:
@@ -289,6 +303,12 @@ def _renewal_in_words(renewal: Mapping[str, Any]) -> str:
 def statistic_of(verdict: Mapping[str, Any], method: str, reference: str) -> Statistic | None:
     """Return a verdict's statistic of one method against another; None if it has none."""
     found = (verdict.get("decision") or {}).get("statistics", {}).get(method, {}).get(reference)
+    return None if found is None else Statistic.from_dict(found)
+
+
+def since_start_of(verdict: Mapping[str, Any]) -> Statistic | None:
+    """Return a verdict's statistic of the serving method since it began to serve; None if it has none."""
+    found = (verdict.get("decision") or {}).get("since_start")
     return None if found is None else Statistic.from_dict(found)
 
 

@@ -9,10 +9,11 @@ Laplace's approximation,
 
     log p(labels | t) ≈ −f − k·log t − ½·log det(∇²f),    f = −Σ log-likelihood + (b² + c²)/(2t²),
 
-with k coefficients. A small window has little evidence against the frozen model, so t is small and the line
-stays near it; a model that is far off gets a large t at once, and the line is Platt's. On many rows it is
-Platt's, too, at the cost of hardly a pass more: the search starts at Platt's line, and a short step is not
-evaluated.
+with k coefficients; the log-likelihood is divided by the design effect of users whose rows resemble each
+other (:mod:`slc_ops.methods.fitting.design_effect`). A small window has little evidence against the frozen
+model, so t is small and the line stays near it; a model that is far off gets a large t at once, and the line
+is Platt's. On many rows it is Platt's, too, at the cost of hardly a pass more: the search starts at Platt's
+line, and a short step is not evaluated.
 
 A refresh fits it on windows. Then the level may differ from window to window, and the rows of one window say
 little about the next: the result is the mean of the line above, fitted on the link's windows, and the moving
@@ -36,6 +37,7 @@ from functools import partial
 import numpy as np
 
 from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.design_effect import design_effect
 from slc_ops.methods.fitting.link import FittedLink, line_of, link_terms, plain_link
 from slc_ops.methods.fitting.logistic import Evaluated, Logistic
 from slc_ops.methods.fitting.moving_line import followed
@@ -57,12 +59,18 @@ def careful_line(calibration: Calibration, link: Calibration | None = None) -> F
     """Return the line; computed once for all methods of a log."""
     newest = link or calibration
     return calibration.once(
-        "careful_line", lambda: followed(line_of(newest, averaged_link(newest)), newest, calibration)
+        "careful_line",
+        lambda: followed(
+            line_of(newest, averaged_link(newest, design_effect(calibration))), newest, calibration
+        ),
     )
 
 
-def averaged_link(calibration: Calibration) -> Floats:
-    """Return the standardised coefficients, averaged over the widths of the prior."""
+def averaged_link(calibration: Calibration, rows_of_one: float = 1.0) -> Floats:
+    """Return the standardised coefficients, averaged over the widths of the prior.
+
+    ``rows_of_one`` is the design effect.
+    """
     plain = plain_link(calibration)
     terms = link_terms(calibration)
     model = Logistic(calibration.log, calibration.total_weight, calibration.options.workers, terms)
@@ -72,8 +80,9 @@ def averaged_link(calibration: Calibration) -> Floats:
     here = model.visit(State(frozen, np.empty(0))) if plain.separated else plain.near
     links, evidence = [], []
     for width in WIDTHS:
-        towards = partial(_towards, frozen, float(width))
-        found = minimise(partial(_visit, model, towards), towards(here), model.weight, "the link")
+        towards = partial(_towards, frozen, float(width), rows_of_one)
+        weight = model.weight / rows_of_one
+        found = minimise(partial(_visit, model, towards), towards(here), weight, "the link")
         here = found.near.under(np.inf)
         links.append(found.state.link)
         evidence.append(_evidence(found.near, float(width)))
@@ -87,14 +96,14 @@ def _visit(model: Logistic, towards: Callable[[Evaluated], Evaluated], state: St
     return towards(model.visit(state))
 
 
-def _towards(frozen: Floats, width: float, here: Evaluated) -> Evaluated:
+def _towards(frozen: Floats, width: float, rows_of_one: float, here: Evaluated) -> Evaluated:
     """Return f at a state, from the likelihood there."""
     gap, precision = here.state.link - frozen, width**-2
     return replace(
         here,
-        value=here.value + 0.5 * precision * dot(gap, gap),
-        gradient=State(here.gradient.link + precision * gap, here.gradient.offset),
-        block=here.block + precision * np.eye(len(gap)),
+        value=here.value / rows_of_one + 0.5 * precision * dot(gap, gap),
+        gradient=State(here.gradient.link / rows_of_one + precision * gap, here.gradient.offset),
+        block=here.block / rows_of_one + precision * np.eye(len(gap)),
     )
 
 

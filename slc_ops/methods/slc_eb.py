@@ -52,7 +52,7 @@ from slc_ops.methods.fitting.logistic import Evaluated, Logistic, Terms
 from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.options import EarlierOffsets
 from slc_ops.methods.fitting.prior_sample import is_large
-from slc_ops.methods.fitting.prior_variance import ChoiceRows, Prior, choose_prior
+from slc_ops.methods.fitting.prior_variance import Prior, choose_prior, rows_of_choice
 from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.methods.platt_eb import careful_line
 from slc_ops.numerics.curves import Affine
@@ -117,13 +117,6 @@ def chosen_prior(calibration: Calibration) -> tuple[Prior, State]:
         ("items' prior", id(known)),
         lambda: choose_prior(rows_of_choice(calibration), joint_model(calibration), start, earlier),
     )
-
-
-def rows_of_choice(calibration: Calibration, *, groups: bool = False) -> ChoiceRows | None:
-    """Return the rows for choosing priors; those that several methods need are read once."""
-    if not calibration.keep_rows:
-        return ChoiceRows.of(calibration.log, groups=groups)
-    return calibration.once("rows of the choice", lambda: ChoiceRows.of(calibration.log, groups=True))
 
 
 def prior_mean_of(calibration: Calibration, prior: Prior) -> Floats | None:

@@ -33,7 +33,7 @@ from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.fitting.mixed import ByUser, Mixed, Standard, cells_of
 from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.older_rows import limited
-from slc_ops.methods.fitting.prior_variance import Prior
+from slc_ops.methods.fitting.prior_variance import Prior, rows_of_choice
 from slc_ops.methods.fitting.results import effect_of, fitted, item_effect
 from slc_ops.numerics.crossed import Crossed, shrunk
 from slc_ops.numerics.curves import Affine
@@ -104,7 +104,7 @@ def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:
 
     def choose() -> Chosen:
         return choose_blocks(
-            slc_eb.rows_of_choice(calibration, groups=groups is not None),
+            rows_of_choice(calibration, groups=groups is not None),
             calibration.n_items,
             0 if groups is None else len(groups),
             prior,

@@ -1,7 +1,7 @@
 """The champion to compare a refresh with: read once, and stored with its comparison."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChampionReference:
-    """A champion to compare with, identified by ``version`` and ``digest``; ``read`` loads its parameters."""
+    """A champion to compare with, identified by ``version`` and ``digest``; ``read`` loads its parameters.
+
+    ``since`` is the window whose refresh made its method serve; None for a parameter set on disk.
+    """
 
     version: str | None
     digest: str
     method: str
     window: Window | None
     read: "Callable[[], ParameterSet]"
+    since: Window | None = None
 
     def score(self, folds: "FoldPlan", scores: Path, engine: "Engine") -> "Champion":
         """Score it on the newest rows; an unreadable champion is reported, not skipped."""
@@ -37,22 +41,29 @@ class ChampionReference:
             parameters = self.read()
         except SlcError as error:
             reason = f"version {self.version}: {error}"
-            return Champion("unreadable", reason, self.version, self.method, self.digest)
-        return compare_champion(
+            return Champion("unreadable", reason, self.version, self.method, self.digest, since=self.since)
+        found = compare_champion(
             folds, parameters, scores, version=self.version, digest=self.digest, engine=engine
         )
+        return replace(found, since=self.since)
 
 
 def current_champion(installation: Installation, deployment: str) -> ChampionReference | None:
     """Return the champion by the ledger, or None."""
     from slc_ops.registry import Registry
+    from slc_ops.registry.overview import serves_since
 
     registry = Registry.open(installation)
     version = registry.champion(deployment)
     if version is None:
         return None
     return ChampionReference(
-        str(version.number), version.key, version.method, version.window, lambda: registry.parameters(version)
+        str(version.number),
+        version.key,
+        version.method,
+        version.window,
+        lambda: registry.parameters(version),
+        serves_since(version, registry.history(deployment), registry.ledger.versions(deployment)),
     )
 
 

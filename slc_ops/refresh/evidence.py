@@ -115,7 +115,7 @@ def decide(plan: Plan) -> dict[str, Any]:
 
     target = plan.files.verdict
     found = read_backtest(plan)
-    if not target.exists() or read_verdict(plan)["champion"] != vars(found.champion):
+    if not target.exists() or read_verdict(plan)["champion"] != found.champion.as_dict():
         seen, rules = read_detectability(plan.files.detectability), rules_of(plan)
         decision = decide_on(found, seen, rules, plan.settings["evidence_windows"])
         renewal = None

@@ -20,6 +20,7 @@ from slc_ops.settings.environment import Installation, registered_model
 
 if TYPE_CHECKING:
     from slc_ops.evidence.results import Served
+    from slc_ops.evidence.series import Statistic
 
 
 @observed
@@ -179,11 +180,13 @@ def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]
     """Return a version's metrics on the newest window: the method, Platt, their difference, the champion.
 
     The method's own are those of its fit before the window; ``served`` are those of the champion at that
-    time, ``series`` the method's mean differences in NLL over the evidence windows.
+    time, ``series`` the method's mean differences in NLL over the evidence windows, ``since_start`` over the
+    windows that it has served.
     """
+    from slc_ops.evidence.decision import FROZEN
     from slc_ops.evidence.metrics import METRICS, paired_metrics
     from slc_ops.evidence.results import served_on
-    from slc_ops.evidence.verdict import statistic_of
+    from slc_ops.evidence.verdict import since_start_of, statistic_of
 
     found = read_backtest(plan)
     own, platt = found.newest[method].metrics, found.newest["platt"].metrics
@@ -191,15 +194,11 @@ def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]
     served = served_on(found)
     series = {r: each for r in REFERENCES if (each := statistic_of(verdict, method, r)) is not None}
     paired = [metric.name for metric in paired_metrics()]
+    began = since_start_of(verdict) if verdict["decision"]["current"] == method else None
     return {
         **({} if served is None else {"served": served.as_dict()}),
-        "series": {
-            "windows": max((each.windows for each in series.values()), default=0),
-            **{
-                f"vs_{name}": {"estimate": each.mean, "low": each.low, "high": each.high}
-                for name, each in series.items()
-            },
-        },
+        **({} if began is None else {"since_start": _means({FROZEN: began})}),
+        "series": _means(series),
         **{name: None if own is None else own[name] for name in METRICS},
         **{f"platt_{name}": None if platt is None else platt[name] for name in paired},
         "vs_platt": {
@@ -208,5 +207,16 @@ def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]
                 for part in ("estimate", "low", "high")
             }
             for name in paired
+        },
+    }
+
+
+def _means(found: "dict[str, Statistic]") -> dict[str, Any]:
+    """Return the mean differences by reference, with their intervals and the number of windows."""
+    return {
+        "windows": max((each.windows for each in found.values()), default=0),
+        **{
+            f"vs_{name}": {"estimate": each.mean, "low": each.low, "high": each.high}
+            for name, each in found.items()
         },
     }

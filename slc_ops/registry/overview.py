@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, or_, select, tuple_
 
+from slc_ops.base.window import Window
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.publication import RENEWAL, ChampionChange, Version
 from slc_ops.registry.rules import TakenBack, taken_back
@@ -93,10 +94,22 @@ def what_serves(
 
     ``line`` contains the moves of the champion and ``versions`` the publications, both oldest first.
     ``series`` is the mean difference in NLL over the evidence windows, against Platt and the frozen model
-    (``base``), at publication; None if not recorded. Returns None if the frozen model serves.
+    (``base``), at publication; ``since_start`` is that against the frozen model over the windows that the
+    method had served. Each is None if not recorded. Returns None if the frozen model serves.
     """
     if champion is None:
         return None
+    return {
+        "method": champion.method,
+        "since": serves_since(champion, line, versions).as_dict(),
+        "parameters": champion.window.as_dict(),
+        "series": champion.metrics.get("series"),
+        "since_start": champion.metrics.get("since_start"),
+    }
+
+
+def serves_since(champion: Version, line: Sequence[ChampionChange], versions: Sequence[Version]) -> Window:
+    """Return the window whose refresh made the champion's method serve; renewals do not count."""
     known = {version.number: version for version in versions}
     since = champion
     for move in reversed(line):
@@ -104,9 +117,4 @@ def what_serves(
         if before is None or before.method != champion.method:
             break
         since = before
-    return {
-        "method": champion.method,
-        "since": since.window.as_dict(),
-        "parameters": champion.window.as_dict(),
-        "series": champion.metrics.get("series"),
-    }
+    return since.window

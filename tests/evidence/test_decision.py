@@ -169,6 +169,39 @@ def test_returning_to_the_frozen_model_needs_more_evidence():
     assert (found.method, codes(found)["platt_eb_worse"]) == ("base", "pass")
 
 
+def test_a_method_that_is_worse_than_the_frozen_model_since_it_took_over_retires():
+    # Better before it served, worse by more than one error since: over all eight windows it is level.
+    entries = series(base=[0.015, 0.014, 0.016, 0.015, -0.004, -0.006, -0.005, -0.004, -0.006, -0.005])
+    long = {"evidence_windows": 13}
+    assert decided(entries, "platt_eb", since=week(0), **long).method == "platt_eb"
+    found = decided(entries, "platt_eb", since=week(3), **long)
+    assert (found.method, codes(found)) == ("base", {"worse_since_start": "pass"})
+    assert "since platt_eb took over, over 6 windows platt_eb was worse than" in found.reasons[0].sentence
+    assert (found.since_start.windows, found.since_start.mean) == (6, pytest.approx(0.005))
+    few = decided(entries[:-1], "platt_eb", since=week(3), **long)
+    assert (few.method, few.since_start.windows) == ("platt_eb", 5)
+
+
+def test_an_item_method_that_is_worse_than_the_frozen_model_retires_although_it_beats_platt_eb():
+    wide = [-0.001, -0.009, -0.002, -0.008, -0.001, -0.009, -0.002, -0.008]
+    assert decided(series(eb=[-0.001] * 8, base=wide), "slc_eb").method == "slc_eb"
+    found = decided(series(eb=[-0.001] * 8, base=wide), "slc_eb", since=week(1))
+    assert (found.method, codes(found)) == ("base", {"worse_since_start": "pass"})
+
+
+def test_after_four_windows_platt_eb_returns_only_if_it_is_large_or_clear_better():
+    unclear = [0.004, -0.003, 0.005, -0.002, 0.001]
+    assert decided(series(base=unclear[:3])).method == "platt_eb"
+    assert decided(series(base=unclear)).method == "base"
+    assert decided(series(base=[0.004, 0.005, 0.003, 0.004, 0.005])).method == "platt_eb"
+
+
+def test_an_item_method_that_is_no_better_than_the_frozen_model_does_not_replace_it():
+    found = decided(series(eb=[-0.002] * 6, base=[-0.01, 0.004, -0.008, 0.004, -0.007, 0.003]))
+    assert found.method == "base"
+    assert "not clearly better than the frozen model" in found.reasons[0].sentence
+
+
 def test_no_item_method_serves_where_the_frozen_model_is_clearly_best():
     # Better than platt_eb, and still clearly worse than the frozen model.
     found = decided(series(eb=[-0.002] * 8, base=[-0.02] * 8), "base")

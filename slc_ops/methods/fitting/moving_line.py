@@ -11,8 +11,8 @@ weighted by their evidence. If the frozen model is off in every window, t is lar
 once; if the level jumps around the frozen model's, τ is large, t small, and the line stays near it.
 
 A window enters by its gradient and information at one line near all of them: one Newton step gives its own
-line, and the inverse information the covariance of that. So one pass over the rows suffices, and the evidence
-is that of a Kalman filter.
+line, and the inverse information times the design effect the covariance of that. So one pass over the rows
+suffices, and the evidence is that of a Kalman filter.
 
 :func:`followed` is the mean of this line and one that takes the newest windows for one: four windows tell
 lasting and passing deviations apart poorly, and the errors of the two lines differ. On 48 real logs the mean
@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.methods.fitting.calibration import Calibration, Offsets
+from slc_ops.methods.fitting.design_effect import design_effect
 from slc_ops.methods.fitting.link import FittedLink, line_of, link_terms
 from slc_ops.methods.fitting.logistic import Terms
 from slc_ops.numerics.kernels import Floats, slices, total
@@ -77,23 +78,28 @@ def followed(
     mean, spread = newest.logit_moments
     terms = replace(link_terms(newest), known=offsets)
     near = np.array([line.a * spread, line.b0 + line.a * mean])[-len(terms.covariates) - 1 :]
-    found = line_of(newest, (near + moving_line(calibration, terms, near)) / 2)
+    moving = moving_line(calibration, terms, near, design_effect(calibration))
+    found = line_of(newest, (near + moving) / 2)
     return replace(found, warnings=line.warnings)
 
 
-def moving_line(calibration: Calibration, terms: Terms, near: Floats) -> Floats:
+def moving_line(calibration: Calibration, terms: Terms, near: Floats, rows_of_one: float = 1.0) -> Floats:
     """Return the standardised coefficients for the window after the calibration's last one.
 
-    ``terms`` has the logit, unless all are equal, and known offsets; ``near`` is a line near all windows.
+    ``terms`` has the logit, unless all are equal, and known offsets; ``near`` is a line near all windows;
+    ``rows_of_one`` is the design effect.
     """
     (_, mean, spread), size = _logit(terms, calibration), len(near)
     frozen = np.array([spread, mean])[-size:]
     starts = np.array(calibration.starts)
-    sums = calibration.add_up(
-        partial(_window_sums, terms, State(near, np.empty(0)), starts),
-        columns=terms.columns | TIME,
-        n_keys=len(starts),
-    ).values
+    sums = (
+        calibration.add_up(
+            partial(_window_sums, terms, State(near, np.empty(0)), starts),
+            columns=terms.columns | TIME,
+            n_keys=len(starts),
+        ).values
+        / rows_of_one
+    )
     return frozen + filtered(near - frozen, sums[:, :size], sums[:, size:].reshape(-1, size, size))
 
 

@@ -44,7 +44,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.methods.fitting.calibration import ItemOffsets
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.logistic import Evaluated, Logistic, SampledRows
 from slc_ops.methods.fitting.prior_sample import prior_rows
 from slc_ops.numerics.kernels import Floats
@@ -57,6 +57,7 @@ HELD_OUT = 0.2
 LEAST_HELD_OUT = 0.1
 ROWS_OF_USER = 2  # average rows per user from which users count as returning
 HALF_LASTS = 0.5  # the lasting share beside 1
+MANY_ROWS = 1 << 20  # rows of a log whose rows for choices are not kept: more than 50 MB
 MARGIN = 0.5  # standard errors by which it must win, and a smaller variance on whole users
 EARLIER = (1.0, 0.5)  # shares of an earlier backbone's offsets that are tried as prior mean
 EARLIER_MARGIN = 2.0  # standard errors by which one of them must win
@@ -119,6 +120,14 @@ class ChoiceRows:
     def by_time(self) -> Split | None:
         """Split the rows by time."""
         return Split.of(self.rows, self.held)
+
+
+def rows_of_choice(calibration: Calibration, *, groups: bool = False) -> ChoiceRows | None:
+    """Return the rows for choices; those of a short log, or for several methods, are read once."""
+    log, groups = calibration.log, groups or calibration.keep_rows
+    if not calibration.keep_rows and log.n_rows > MANY_ROWS:
+        return ChoiceRows.of(log, groups=groups)
+    return calibration.once(("rows of the choice", groups), lambda: ChoiceRows.of(log, groups=groups))
 
 
 def choose_prior(
