@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.engines.spark.engine import SparkEngine
 from slc_ops.rows.engine import engine_of
-from tests.engines.spark.cluster import Cluster, why_not
+from tests.engines.spark.cluster import SMALL, Cluster, why_not
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +25,7 @@ def engine(cluster: Cluster) -> Iterator[SparkEngine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLC_OPS_SPARK_MASTER", cluster.master)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.setenv(
-            "PYSPARK_SUBMIT_ARGS", "--driver-memory 512m --conf spark.executor.memory=512m pyspark-shell"
-        )
+        patch.setenv("PYSPARK_SUBMIT_ARGS", SMALL)
         engine = engine_of("spark")
         assert isinstance(engine, SparkEngine)
         yield engine
