@@ -6,7 +6,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 # Files of tests are spread over the cores; the ones that wait for servers begin first.
 WORKERS := 2
-PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
+# Tests write to be thrown away: where eatmydata is installed, no database waits for the disk.
+PYTEST := $(shell command -v eatmydata) $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10 -rs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

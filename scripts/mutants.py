@@ -2,9 +2,9 @@
 
 One expression at a time of the code that affects results is made wrong (`<` into `<=`, `+` into `-`,
 `and` into `or`, 1 into 2, a condition into its opposite), in a separate process, and the quick tests that
-reach its line run there until one fails. A mutant that no test detects survives: write a test or delete
-the code. A mutant replaces the code object of its function in a forked process: nothing is written,
-and nothing is imported again.
+reach its line run there until one fails. A test that also fails without the mutant does not count. A mutant
+that no test detects survives: write a test or delete the code. A mutant replaces the code object of its
+function in a forked process: nothing is written, and nothing is imported again.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import types
 from collections import Counter
@@ -42,9 +43,9 @@ DECIDING = {
 }
 DATA = ROOT / "var" / "mutants.coverage"
 LONGEST_TEST = 30
-"""Seconds after which a test counts as failed: a mutant that loops for ever is noticed."""
+"""Seconds after which a test counts as failed: a mutant that loops for ever is detected."""
 LONGEST_RUN = 120
-"""Seconds after which the tests of a mutant that none of them has noticed end: it survives."""
+"""Seconds after which the tests of a mutant that none of them has detected end: it survives."""
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -75,6 +76,8 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--measured", action="store_true", help="use the coverage of an earlier run")
+    parser.add_argument("--workers", type=int, default=2, help="mutants at the same time")
+    parser.add_argument("--only", default="", help="mutants whose line in the table contains this text")
     given = parser.parse_args()
     os.chdir(ROOT)
     if not given.measured or not DATA.exists():
@@ -84,27 +87,26 @@ def main() -> int:
     everything = [each for package in DECIDING for each in mutants(package)]
     chosen = random.Random(given.seed).sample(everything, min(given.mutants, len(everything)))
     chosen.sort(key=lambda each: (str(each.path), each.line, each.index))
+    chosen = [each for each in chosen if given.only in str(each)]
     collect({test for each in chosen for test in reached.get((each.path, each.line), ())})
-    noticed: Counter[str] = Counter()
+    detected: Counter[str] = Counter()
     survivors = []
-    for number, each in enumerate(chosen, 1):
-        tests = reached.get((each.path, each.line), [])
-        outcome = "unreached" if not tests else "noticed" if is_noticed(each, tests) else "survived"
-        noticed[each.package] += outcome == "noticed"
-        if outcome != "noticed":
+    for number, (each, outcome) in enumerate(outcomes(chosen, reached, given.workers), 1):
+        detected[each.package] += outcome.startswith("detected")
+        if not outcome.startswith("detected"):
             survivors.append((each, outcome))
         print(f"{number}/{len(chosen)} {outcome}: {each}", flush=True)
-    report(chosen, noticed, survivors)
-    return 0 if sum(noticed.values()) >= 0.9 * len(chosen) else 1
+    report(chosen, detected, survivors)
+    return 0 if sum(detected.values()) >= 0.9 * len(chosen) else 1
 
 
-def report(chosen: list[Mutant], noticed: Counter[str], survivors: list[tuple[Mutant, str]]) -> None:
+def report(chosen: list[Mutant], detected: Counter[str], survivors: list[tuple[Mutant, str]]) -> None:
     """The table by package, then the undetected mutants."""
     drawn = Counter(each.package for each in chosen)
-    print(f"\n{'package':<16}{'mutants':>8}{'noticed':>9}{'share':>8}")
+    print(f"\n{'package':<16}{'mutants':>8}{'detected':>9}{'share':>8}")
     for package, count in drawn.items():
-        print(f"{package:<16}{count:>8}{noticed[package]:>9}{noticed[package] / count:>8.0%}")
-    total = sum(noticed.values())
+        print(f"{package:<16}{count:>8}{detected[package]:>9}{detected[package] / count:>8.0%}")
+    total = sum(detected.values())
     print(f"{'all':<16}{len(chosen):>8}{total:>9}{total / len(chosen):>8.0%}\n")
     for each, outcome in survivors:
         print(f"{outcome}: {each}")
@@ -150,15 +152,15 @@ def print_coverage() -> None:
 
 
 def tests_by_line() -> dict[tuple[Path, int], list[str]]:
-    """Line of covered code → the tests that reach it."""
+    """Line of covered code → the tests that reach it; tests of few lines, which are fast, come first."""
     data = CoverageData(basename=str(DATA))
     data.read()
-    found = {}
+    found: dict[tuple[Path, int], set[str]] = {}
     for name in data.measured_files():
         for line, contexts in data.contexts_by_lineno(name).items():
-            tests = sorted({context.partition("|")[0] for context in contexts if context})
-            found[Path(name), line] = tests
-    return found
+            found[Path(name), line] = {context.partition("|")[0] for context in contexts if context}
+    lines = Counter(test for tests in found.values() for test in tests)
+    return {place: sorted(tests, key=lambda test: (lines[test], test)) for place, tests in found.items()}
 
 
 def sources(package: str) -> Iterator[Path]:
@@ -229,28 +231,100 @@ def collect(tests: set[str]) -> None:
     pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", *files])
 
 
-def is_noticed(mutant: Mutant, tests: list[str]) -> bool:
-    """Run the tests in a fork with the wrong code; return whether one of them fails."""
-    child = os.fork()
-    if child == 0:
+class Run:
+    """Tests of one mutant (or of none) in a fork; the first failure ends them."""
+
+    def __init__(self, mutant: Mutant | None, tests: list[str]) -> None:
+        self.mutant, self.tests = mutant, tests
+        self.end = time.monotonic() + LONGEST_RUN
+        self.notes = Path(tempfile.mkstemp(prefix="slc-mutant-")[1])
+        self.child = os.fork()
+        if self.child == 0:
+            self._be()
+
+    def _be(self) -> None:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         os.setsid()
-        put_in_place(mutant)
-        code = pytest.main(
-            ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={LONGEST_TEST}", *tests]
-        )
+        try:
+            sys.modules["tests.conftest"].use_new_home()
+            if self.mutant is not None:
+                put_in_place(self.mutant)
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={LONGEST_TEST}"]
+            code = pytest.main([*options, *self.tests], plugins=[FirstFailure(self.notes)])
+        except BaseException:
+            code = 3
         os._exit(int(code))
-    end = time.monotonic() + LONGEST_RUN
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) != 0
+
+    def outcome(self) -> str | None:
+        """Return None while it runs, then the failed test, "" without one, or "broken" if none could run."""
+        done, status = os.waitpid(self.child, os.WNOHANG)
+        if not done:
+            if time.monotonic() < self.end:
+                return None
+            os.killpg(self.child, signal.SIGKILL)
+            os.waitpid(self.child, 0)
+            code = 0
+        else:
+            code = os.waitstatus_to_exitcode(status)
+        failed = self.notes.read_text()
+        self.notes.unlink()
+        if code > 1:
+            return "broken"
+        return failed or ("a crash" if code else "")
+
+
+class FirstFailure:
+    """Write the name of the failed test to a file."""
+
+    def __init__(self, notes: Path) -> None:
+        self.notes = notes
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.notes.write_text(report.nodeid)
+
+
+def outcomes(
+    chosen: list[Mutant], reached: dict[tuple[Path, int], list[str]], workers: int
+) -> Iterator[tuple[Mutant, str]]:
+    """Run the tests of every mutant, several mutants at a time; yield whether one of them failed."""
+    sound: dict[str, bool] = {"a crash": True}
+    waiting, running = list(reversed(chosen)), dict[Run, Mutant]()
+    while waiting or running:
+        while waiting and len(running) < workers:
+            each = waiting.pop()
+            tests = [test for test in reached.get((each.path, each.line), []) if sound.get(test, True)]
+            if tests:
+                running[Run(each, tests)] = each
+            else:
+                yield each, "unreached"
         time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
+        for run, each in list(running.items()):
+            failed = run.outcome()
+            if failed is None:
+                continue
+            del running[run]
+            if failed in ("", "broken"):
+                yield each, "survived" if failed == "" else failed
+                continue
+            if failed not in sound:
+                sound[failed] = passes(failed)
+            if sound[failed]:
+                yield each, f"detected by {failed}"
+            else:
+                waiting.append(each)
+
+
+def passes(test: str) -> bool:
+    """Return whether a test passes without a mutant."""
+    run = Run(None, [test])
+    while (failed := run.outcome()) is None:
+        time.sleep(0.05)
+    if failed:
+        print(f"{test} fails without a mutant too: it does not count", flush=True)
+    return failed == ""
 
 
 def put_in_place(mutant: Mutant) -> None:

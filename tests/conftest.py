@@ -6,12 +6,13 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-_HOME = Path(tempfile.mkdtemp(prefix="slc-ops-tests-"))
+_HOME: Path
 
 for _name in [
     n for n in os.environ if n.startswith(("AIRFLOW", "MLFLOW_", "SLC_OPS_")) and n != "SLC_OPS_TEST_DATA"
@@ -19,17 +20,28 @@ for _name in [
     del os.environ[_name]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.update(
-    AIRFLOW_HOME=str(_HOME / "airflow"),
     AIRFLOW__CORE__LOAD_EXAMPLES="False",
     AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parent.parent / "dags"),
-    SLC_OPS_HOME=str(_HOME),
     SLC_OPS_DEPLOYMENTS=str(Path(__file__).parent.parent / "dags" / "deployments.yaml"),
-    MLFLOW_TRACKING_URI=f"sqlite:///{_HOME}/mlflow.db",
     MLFLOW_DISABLE_TELEMETRY="true",
     DO_NOT_TRACK="true",
     GX_ANALYTICS_ENABLED="false",
     MPLBACKEND="Agg",
 )
+
+
+def use_new_home() -> None:
+    """Make an empty home for this process; a fork that runs tests of its own calls it again."""
+    global _HOME  # noqa: PLW0603 - one per process
+    _HOME = Path(tempfile.mkdtemp(prefix="slc-ops-tests-"))
+    os.environ.update(
+        AIRFLOW_HOME=str(_HOME / "airflow"),
+        SLC_OPS_HOME=str(_HOME),
+        MLFLOW_TRACKING_URI=f"sqlite:///{_HOME}/mlflow.db",
+    )
+
+
+use_new_home()
 
 _OF_AN_EMPTY_AIRFLOW = ("alembic_version", "log_template", "slot_pool", "connection")
 
@@ -56,22 +68,36 @@ def _no_trace() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_migration_of_mlflow() -> Iterator[None]:
-    """Migrate MLflow's SQLite schema once per process, then copy it: its migrations take a second of CPU."""
+    """Migrate MLflow's SQLite schema once per process, then copy it: its migrations take a second of CPU.
+
+    Each new client of a database would also load all migrations to find the newest, and each new model would
+    compare its requirements with the packages that they are taken from.
+    """
     from slc_ops.base import mlflow_client
 
-    migrate, template = mlflow_client._fill, _HOME / "template" / "mlflow.db"
+    migrate, load = mlflow_client._fill, mlflow_client.load_mlflow
+    template = _HOME / "template" / "mlflow.db"
+    template.parent.mkdir()
 
     def copy(path: Path) -> None:
         if not template.exists():
-            template.parent.mkdir()
             migrate(template)
         shutil.copyfile(template, path)
         with closing(sqlite3.connect(path)) as database, database:
             place = (path.parent / "artifacts").absolute().as_uri()
             database.execute("UPDATE experiments SET artifact_location = ? || '/0'", (place,))
 
+    def load_and_patch() -> None:
+        load()
+        from mlflow.store.db import utils
+
+        if not hasattr(utils._get_latest_schema_revision, "cache_info"):
+            patch.setattr(utils, "_get_latest_schema_revision", cache(utils._get_latest_schema_revision))
+            patch.setattr("mlflow.utils.environment.warn_dependency_requirement_mismatches", lambda _: None)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mlflow_client, "_fill", copy)
+        patch.setattr(mlflow_client, "load_mlflow", load_and_patch)
         yield
 
 

@@ -61,8 +61,9 @@ def project(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Gap
     """
     with ledger.database.lock(f"aliases-{deployment}"):
         head = ledger.head(deployment)
-        line = ledger.line(deployment) if gaps(client, head) else []
-        found = [gap for gap in gaps(client, head) if not of_another_ledger(client, gap, line)]
+        differing = gaps(client, head)
+        line = ledger.line(deployment) if differing else []
+        found = [gap for gap in differing if not of_another_ledger(client, gap, line)]
         if found and (head.champion, head.revision) != (line[-1].to_version if line else None, len(line)):
             raise RegistryError(
                 f"the ledger contradicts itself about {deployment}, so no alias was touched: its row says "

@@ -1,6 +1,7 @@
 """The MLflow model directory of a parameter set: models-from-code, signature, example, fixed requirements."""
 
 import shutil
+from functools import cache
 from importlib.metadata import version as installed
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,17 +38,18 @@ def write_model(source: Path, parameters: "ParameterSet", directory: Path) -> No
         artifacts={"parameters": str(staged)},
         signature=ModelSignature(inputs=_inputs(parameters), outputs=_outputs()),
         input_example=pd.DataFrame(_example(parameters)),
-        pip_requirements=requirements(),
+        pip_requirements=list(requirements()),
     )
 
 
-def requirements() -> list[str]:
+@cache
+def requirements() -> tuple[str, ...]:
     """Return a scoring host's requirements: the core of slc_ops and MLflow's part for serving.
 
     Full MLflow and the extras would be three times as large, and unused.
     """
     pinned = ("mlflow-skinny", "numpy", "pandas", "pyarrow")
-    return [f"slc-ops=={__version__}", *(f"{name}=={installed(name)}" for name in pinned)]
+    return (f"slc-ops=={__version__}", *(f"{name}=={installed(name)}" for name in pinned))
 
 
 def _code() -> str:
