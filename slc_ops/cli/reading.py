@@ -88,11 +88,12 @@ def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
     since, parameters = (Window.from_dict(found[key]).key for key in ("since", "parameters"))
     yield f"{name}: {found['method']} serves since window {since}"
     yield f"  its parameters are of window {parameters}"
-    for which, over in (("series", "mean of"), ("since_start", "since its start,")):
+    for which, served in (("series", ""), ("since_start", " it served")):
         means = found[which] or {}
         for key, than in (("vs_platt", "Platt"), ("vs_base", "frozen")):
             if key in means:
-                yield f"  NLL against {than:6} {interval(**means[key])}, {over} {means['windows']} windows"
+                over = f"mean of {means['windows']} windows{served}"
+                yield f"  NLL against {than:6} {interval(**means[key])}, {over}"
 
 
 @click.command()

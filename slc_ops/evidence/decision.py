@@ -90,7 +90,8 @@ class Reason(JsonForm):
 class MethodDecision(JsonForm):
     """The method that serves next, and the reasons; ``statistics`` are by method and reference.
 
-    ``since_start`` compares the current method with the frozen model over the windows that it has served.
+    ``since_start`` compares the current method with the frozen model over the evidence windows that it has
+    served.
     """
 
     current: str
@@ -291,7 +292,7 @@ class _SeriesView:
         return found
 
     def since_start(self, serves: str) -> Statistic | None:
-        """Compare the serving method with the frozen model over the windows that it has served."""
+        """Compare the serving method with the frozen model over the evidence windows that it has served."""
         if serves == FROZEN or self.since is None:
             return None
         began = self.since.end

@@ -236,7 +236,7 @@ def served_in_words(verdict: Mapping[str, Any]) -> str:
     if found is None:
         return ""
     return (
-        f"Since {name_of(found.method)} began to serve, over {windows_in_words(found.windows)}, its NLL was "
+        f"Over {windows_in_words(found.windows)} that {name_of(found.method)} served, its NLL was "
         f"{signed(found.mean)} against {name_of(FROZEN)} "
         f"({share(found.confidence)} interval {signed(found.low)} to {signed(found.high)})."
     )

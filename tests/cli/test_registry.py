@@ -69,7 +69,9 @@ def test_status_distinguishes_method_and_parameters(home: Registry, parameters: 
     assert found["since"] == WEEKS[0].as_dict()
     assert found["parameters"] == WEEKS[1].as_dict()
 
-    home.publish(publication(parameters, window=WEEKS[3], metrics={"auc": 0.7, "series": series}))
+    began = {"windows": 3, "vs_base": {**gain, "estimate": -0.06}}
+    metrics = {"auc": 0.7, "series": series, "since_start": began}
+    home.publish(publication(parameters, window=WEEKS[3], metrics=metrics))
     call("promote", "--deployment", "demo", "--version", "4")
     assert call("status")["deployments"]["demo"]["serves"]["series"] == series
     output = CliRunner().invoke(app, ["status"], catch_exceptions=False, env={"COLUMNS": "80"}).output
@@ -77,6 +79,7 @@ def test_status_distinguishes_method_and_parameters(home: Registry, parameters: 
     assert f"its parameters are of window {WEEKS[3].key}" in output
     assert "NLL against Platt  −0.0122 [−0.0150, −0.0094], mean of 8 windows" in output
     assert "NLL against frozen −0.0500" in output
+    assert "NLL against frozen −0.0600 [−0.0150, −0.0094], mean of 3 windows it served" in output
 
 
 def test_status_lists_the_deployments_of_the_file_before_any_publication(

@@ -11,11 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.evidence.replayed import Replay
 from slc_ops.evidence.series import Paired
+from slc_ops.evidence.verdict import method_in_words
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import pipeline
+from slc_ops.refresh.evidence import read_verdict
 from slc_ops.refresh.offline_backtest import backtest_settings
 from slc_ops.refresh.publishing import served_before
 from slc_ops.refresh.replay import (
@@ -318,5 +321,17 @@ def test_a_replay_scores_the_versions_served_according_to_reports_and_ledger(
     entered = Registry.open(school).ledger.versions("school")[-1].metrics  # by page, status and MLflow
     reported[NEWEST] = entered["served"]["vs_platt"]["nll"]["estimate"]
     assert entered["series"]["windows"] == school.deployment("school").evidence_windows
+    status = Registry.open(school).status()["deployments"]["school"]["serves"]
+    began = Window.from_dict(status["since"])
+    own = [
+        pair.d
+        for each in replayed.scored
+        if began < each.window and each.entry and (pair := each.entry.difference(status["method"], "base"))
+    ]
+    counted = own[-entered["series"]["windows"] :]
+    assert status["since_start"]["windows"] == len(counted) > 1
+    assert min(counted) < status["since_start"]["vs_base"]["estimate"] < max(counted)
+    text = method_in_words(read_verdict(plan))
+    assert f"Over {len(counted)} windows that {status['method']} served, its NLL was −" in text
     for window, value in reported.items():
         assert value == pytest.approx(scored[window], abs=1e-12)
