@@ -90,7 +90,7 @@ def refresh_text(figures: list[Figures]) -> str:
         "relative to one `slc-ops compare --methods all` on the newest fold's calibration and test weeks "
         f"with intervals: {ratios}. Peak {peak:.1f} GB "
         f"({_bar(peak, refresh_speed.PEAK_BAR_GB)}). The bars are set at five million rows a week; the "
-        f"columns after the peak are the seconds of each step.\n\n{refresh_speed.table(found)}"
+        f"rows after the peak are the seconds of each step.\n\n{refresh_speed.table(found)}"
     )
 
 

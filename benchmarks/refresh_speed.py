@@ -161,8 +161,7 @@ def compare(home: Path) -> dict[str, Any]:
 def table(found: dict[str, Any]) -> str:
     """The figures in Markdown."""
     steps = list(found["first"]["steps"])
-    head = ["", "seconds", "× compare", "CPU seconds", "peak GB", *steps]
-    lines = [head, ["---"] * len(head)]
+    columns = [["", "---", "seconds", "× compare", "CPU seconds", "peak GB", *steps]]
     compared = found["compare"]["seconds"]
     for name, title in (("first", "first refresh"), ("next", "next week's"), ("compare", "`compare`")):
         each = found[name]
@@ -170,8 +169,8 @@ def table(found: dict[str, Any]) -> str:
         ratio = f"{each['seconds'] / compared:.1f}{bar}"
         own = [f"{each['steps'].get(step, 0):.1f}" if name in BARS else "" for step in steps]
         numbers = [f"{each['seconds']:.1f}", ratio, f"{each['cpu']:.1f}", f"{each['peak_gb']:.2f}"]
-        lines.append([title, *numbers, *own])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        columns.append([title, "---", *numbers, *own])
+    return "\n".join(f"| {' | '.join(line)} |" for line in zip(*columns, strict=True))
 
 
 def child(what: str, *arguments: str) -> None:

@@ -55,7 +55,7 @@ def shrinkage(figure: Figure) -> None:
     axis.set_xlim(1, 2000)
     axis.set_ylim(0, 1.05)
     axis.set_xlabel("rows of the item, log scale (p(1 − p) = 0.21 each)")
-    axis.set_ylabel("share of the estimate that remains after shrinkage, λ")
+    axis.set_ylabel("share left after shrinkage, λ")
     axis.set_title("Items with few rows hardly move")
 
 

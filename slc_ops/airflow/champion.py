@@ -30,9 +30,9 @@ ledger. The versions are on the page **SLC** and in MLflow.
 ROLLBACK_DOC = """\
 ### Roll back to an earlier champion
 
-Makes the champion before the present one champion again, or an earlier one by number. From then on only later
-windows move the champion by rule, and the method that was taken back waits for as many windows as you say, or
-for a person with `slc_promote`.
+Restores the previous champion, or an earlier one by number. From then on only later windows change the
+champion by rule. The rolled-back method waits for the given number of windows, or until a person promotes it
+with `slc_promote`.
 """
 
 RETIRE_DOC = """\
@@ -168,7 +168,7 @@ def rollback_dag() -> DAG:
             False,
             type="boolean",
             title="Leave its window out",
-            description="Later fits leave out the window of the version that is taken back",
+            description="Later fits leave out the window of the rolled-back version",
         ),
         reason=reason_field("the present champion should go"),
     )

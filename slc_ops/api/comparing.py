@@ -128,7 +128,7 @@ class Compared:
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """Return the table of all rows and, if rows have groups, the table of groups."""
-        columns = ["method", "AUC", "Δ AUC to Platt", "NLL", "Δ NLL to Platt"]
+        columns = ["method", "AUC", "Δ AUC vs Platt", "NLL", "Δ NLL vs Platt"]
         groups = self.result.group_table()
         return [(self.title, columns, self._rows()), *([] if groups is None else [groups])]
 

@@ -30,7 +30,7 @@ class Replayed:
 
     @property
     def table(self) -> "pa.Table":
-        """One row per window: serving method, NLL, differences to Platt and the frozen model, next method.
+        """One row per window: serving method, NLL, differences from Platt and the frozen model, next method.
 
         Figures of a window that was not scored are null; ``why`` gives the reason.
         """
@@ -101,12 +101,12 @@ class Replayed:
         windows = [window_row(each) for each in self.result.windows]
         shown = ["window", "served", "nll", "platt", "frozen", "next"]
         rows = [[str(each[name]) for name in shown] for each in windows]
-        columns = ["window", "served", "NLL", "to Platt", "to frozen", "refresh"]
+        columns = ["window", "served", "NLL", "vs Platt", "vs frozen", "refresh"]
         contenders = [[each["name"], *each["cells"], each["worst"]] for each in contender_rows(self.result)]
         title = f"NLL over {len(self.result.scored)} scored windows; {self.result.best} is best in hindsight"
         return [
             (self.result.headline, columns, rows),
-            (title, ["", "to refitted Platt", "to frozen", "worst window to Platt"], contenders),
+            (title, ["", "vs refitted Platt", "vs frozen", "worst window vs Platt"], contenders),
         ]
 
 

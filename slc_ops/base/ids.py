@@ -190,7 +190,7 @@ class IdIndex:
     def _wrong_type(self, found: str) -> InputError:
         known = self._name.removesuffix("_id") + "s"
         return InputError(
-            f"{self._words} are of type {found}, but the parameter set knows {known} of type {self._type}; "
+            f"{self._words} are of type {found}, but the parameter set has {known} of type {self._type}; "
             f"cast the column {self._name!r}"
         )
 

@@ -16,7 +16,7 @@ from slc_ops.observability.logs import configure_logs
 
 # command → (module of this package, one-line help that needs no import)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("data", "Run the whole refresh on simulated logs in one directory, without Airflow."),
+    "demo": ("data", "Run a complete refresh on simulated logs in one directory, without Airflow."),
     "simulate": ("data", "Write a production log lake with known per-item bias and drift."),
     "ingest": ("data", "Turn a public data set into history, calibration and test files."),
     "fit": ("ladder", "Fit one method on a calibration file and write its parameter set."),
@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "paper": ("evidence", "Run all of the paper's analyses on a pair of files."),
     "study": ("study", "Train the paper's five backbones on a log, then make its tables."),
     "control": ("controls", "Run a standing control: real data on which the answer is known."),
-    "refresh": ("refresh", "Run a whole refresh without Airflow."),
+    "refresh": ("refresh", "Run a complete refresh without Airflow."),
     "report": ("refresh", "Write the HTML report of a finished refresh again."),
     "status": ("reading", "Show the champion and challenger of every deployment."),
     "history": ("reading", "Show a deployment's champions, oldest first."),

@@ -20,7 +20,7 @@ DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
     help="What to write.",
 )
 @click.option("--dialect", type=click.Choice(DIALECTS), help="Whose SQL; needed with --format sql.")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory; replaced as a whole.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory; an existing one is replaced.")
 @click.option(
     "--redis", metavar="URL", help="With --format redis, instead of --out: load redis://HOST:PORT/DB itself."
 )
@@ -58,11 +58,13 @@ def export(
     from slc_ops.serving.export_sql import Names
 
     if (form == "sql") != (dialect is not None):
-        raise click.UsageError(f"--dialect goes with --format sql: one of {', '.join(DIALECTS)}")
+        raise click.UsageError(f"--dialect is for --format sql: one of {', '.join(DIALECTS)}")
     if redis is not None and form != "redis":
-        raise click.UsageError("--redis goes with --format redis")
+        raise click.UsageError("--redis requires --format redis")
     if (out is None) == (redis is None):
-        raise click.UsageError("say where to: --out DIR" + (" or --redis URL" if form == "redis" else ""))
+        raise click.UsageError(
+            "name a destination: --out DIR" + (" or --redis URL" if form == "redis" else "")
+        )
     with progress("exporting ..."):
         found = to_export(params)
         prefix = prefix or (f"slc_{found.digest[:8]}" if form == "sql" else "slc")

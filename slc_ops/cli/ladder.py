@@ -67,7 +67,10 @@ threads_option = click.option(
     "--method", required=True, metavar="METHOD", callback=known_method, help="One of the methods below."
 )
 @click.option(
-    "--out", type=file_type, required=True, help="Directory of the parameter set; replaced as a whole."
+    "--out",
+    type=file_type,
+    required=True,
+    help="Directory of the parameter set; an existing one is replaced.",
 )
 @prior_option
 @bins_option

@@ -22,8 +22,7 @@ deployment_option = click.option(
 )
 for_option = click.option(
     "--for", "windows", type=click.IntRange(1, 1000), metavar="N",
-    help="Let the method that is taken back return by rule after N windows. Default: only a person brings it "
-    "back.",
+    help="Let the withdrawn method return by rule after N windows. Default: only a person can promote it.",
 )  # fmt: skip
 actor_option = click.option(
     "--actor", metavar="NAME", help="Who decides; recorded. Default: SLC_OPS_ACTOR, or the user's login name."
@@ -78,7 +77,7 @@ def promote(
 @click.option("--to", type=int, metavar="N", help="An earlier champion. Default: the one before this one.")
 @for_option
 @click.option(
-    "--exclude-window", is_flag=True, help="Leave the window of the version taken back out of later fits."
+    "--exclude-window", is_flag=True, help="Leave the window of the rolled-back version out of later fits."
 )
 @click.option("--reason", metavar="TEXT", help="Why; recorded.")
 @actor_option
@@ -166,7 +165,7 @@ def open_registry(deployment: str | None = None, *, writes: bool = False) -> "Re
         known = ledger.deployments()
         if deployment not in known:
             raise RegistryError(
-                f"nothing was ever published for a deployment {deployment!r}; {_looked_in(registry)} knows: "
+                f"nothing was ever published for a deployment {deployment!r}; {_looked_in(registry)} has: "
                 f"{', '.join(known) or 'none yet'}"
             )
     elif not ledger.database.present:

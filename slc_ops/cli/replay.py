@@ -65,7 +65,7 @@ def replay(
 
 def print_replay(found: "Replay") -> None:
     """Print every window, the contenders and the changes, in at most 80 columns."""
-    columns = ["window", "served", "NLL", "to Platt", "summed", "to frozen", "refresh"]
+    columns = ["window", "served", "NLL", "vs Platt", "summed", "vs frozen", "refresh"]
     running = dict(found.cumulated("served", "platt"))
     rows = [_window(each, running.get(each.window)) for each in found.windows]
     print_table(f"{found.deployment}, {found.span}, window by window", columns, rows, ["window"])
@@ -79,7 +79,7 @@ def print_replay(found: "Replay") -> None:
             + [MISSING if c is None else interval(c.mean, c.statistic.low, c.statistic.high) for c in cells]
         )
     title = f"NLL over {len(found.scored)} scored windows (* best in hindsight)"
-    print_table(title, ["", "to refitted Platt", "to frozen"], contenders)
+    print_table(title, ["", "vs refitted Platt", "vs frozen"], contenders)
     kinds = list(found.ranking["served"])
     if kinds:
         print_table(

@@ -94,7 +94,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
                 yield stream
     except (zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise InputError(
-            f"{path} is not a whole zip file ({error}); download it again: the downloader resumes"
+            f"{path} is not a complete zip file ({error}); download it again: the downloader resumes"
         ) from None
 
 

@@ -50,7 +50,7 @@ def _text(path: Path) -> tuple[str, bytes]:
                     if (name := Path(member).name) in FORMATS:
                         return name, archive.read(member)
         except (zipfile.BadZipFile, EOFError) as error:
-            raise InputError(f"{path} is not a whole zip file ({error}); download it again") from None
+            raise InputError(f"{path} is not a complete zip file ({error}); download it again") from None
     if path.is_dir():
         for pattern in ("", "*/"):
             for name in FORMATS:

@@ -85,14 +85,12 @@ def _ranking(arm: Arm, found: Observation) -> Check:
 
 
 def _gains(arm: Arm, method: str, gain: Interval) -> Check:
-    expected = f"{method} gains AUC over Platt, the whole interval above 0"
+    expected = f"{method} gains AUC over Platt, interval above 0"
     return Check(arm.name, f"{method} gains", expected, _gain(gain), gain.low is not None and gain.low > 0)
 
 
 def _no_gain(arm: Arm, method: str, gain: Interval) -> Check:
-    expected = (
-        f"{method} gains less AUC over Platt than {100 * NEGLIGIBLE:g} points, the whole interval below"
-    )
+    expected = f"{method} gains less than {100 * NEGLIGIBLE:g} points of AUC over Platt, interval included"
     passed = gain.high is not None and gain.high < NEGLIGIBLE
     return Check(arm.name, f"{method} gains nothing", expected, _gain(gain), passed)
 

@@ -77,7 +77,7 @@ def _times(calibration: InteractionLog, test: InteractionLog) -> Finding | None:
     return Finding(
         "overlapping-time", column,
         f"column {column!r}: {share(early, 1)} of the test rows are not later than the last calibration row, "
-        "so what is learned from one row may be tested on its neighbour",
+        "so a fit may use rows that lie next to test rows",
     )  # fmt: skip
 
 

@@ -288,7 +288,7 @@ def _compare(a: UserSums, b: UserSums | None, drawn: np.ndarray) -> _Compared:
 
     def of_auc() -> _Resampled:
         if auc is None:
-            return _Resampled(None, reason="AUC needs both classes; only one is there")
+            return _Resampled(None, reason="AUC needs both classes; only one occurs")
         pairs = positive * negative
         if not (pairs > 0).all():
             return _Resampled(auc, reason="some resamples of users hold one class only")

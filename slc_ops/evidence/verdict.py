@@ -222,7 +222,7 @@ def method_in_words(verdict: Mapping[str, Any], *, happened: bool = False) -> st
         if verdict["verdict"] == "hold":
             first = f"{name_of(current)} keeps serving; the change to {name_of(method)} is on hold."
         else:
-            takes = "took over" if happened else "is to take over"
+            takes = "took over" if happened else "should take over"
             first = f"{name_of(method)} {takes} from {name_of(current)}."
     else:
         first = f"{name_of(method)} keeps serving."
@@ -283,17 +283,17 @@ def _renewal_in_words(renewal: Mapping[str, Any]) -> str:
     link, offsets = f"{found['link']:.3f}", f"{found['offsets']:.3f}"
     if limit is None:
         return (
-            f"Fitted anew: the link moved by {link} logits, the offsets by {offsets}; past renewals are too "
-            "few for limits yet."
+            f"Refitted: the link moved by {link} logits, the offsets by {offsets}; "
+            "no limits yet: too few past renewals."
         )
     moved = (
         f"the link moved by {link} logits (limit {limit['link']:.2f}), the offsets by {offsets} "
         f"(limit {limit['offsets']:.2f})"
     )
     if renewal["lasting"]:
-        return f"Fitted anew: {moved}. The second such move in a row is accepted as a lasting change."
+        return f"Refitted: {moved}. The second such move in a row is accepted as a lasting change."
     if renewal["accepted"]:
-        return f"Fitted anew: {moved}, within the range of past renewals."
+        return f"Refitted: {moved}, within the range of past renewals."
     return (
         f"Held: {moved}, further than past renewals. The parameters that serve stay, and the window is "
         "left out of later fits unless the next one moves as far."

@@ -19,7 +19,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     if slope < SMALLEST_SLOPE:
         warnings = (
             *warnings,
-            f"the likelihood asks for slope {slope:.4g} ≤ 0; T is held at {1 / SMALLEST_SLOPE:g}",
+            f"the likelihood has its maximum at slope {slope:.4g} ≤ 0; T is held at {1 / SMALLEST_SLOPE:g}",
         )
         slope = SMALLEST_SLOPE
     return fitted(calibration, "temperature", Affine(slope, 0.0), warnings=warnings)

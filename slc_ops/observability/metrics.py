@@ -51,7 +51,7 @@ def collect(installation: Installation, now: datetime) -> list[Gauge]:
     wrong = Gauge("slc_ops_broken_deployments", "Entries of the deployments file that cannot be used.")
     wrong.add(len(broken))
     names = sorted(deployments)
-    interval = Gauge("slc_ops_refresh_interval_seconds", "How often the schedule refreshes.")
+    interval = Gauge("slc_ops_refresh_interval_seconds", "Time between scheduled refreshes.")
     for name in names:
         every = deployments[name].cadence.days * deployments[name].refresh_every
         interval.add(86400 * every, deployment=name)
@@ -116,7 +116,7 @@ def _refresh_metrics(installation: Installation, names: list[str]) -> list[Gauge
         "slc_ops_refresh_finished_timestamp_seconds", "When the newest window's refresh was finished."
     )
     steps = Gauge("slc_ops_step_duration_seconds", "Duration of each step, of the newest refreshed window.")
-    failed = Gauge("slc_ops_step_failed", "1 where the last try of a step failed.")
+    failed = Gauge("slc_ops_step_failed", "1 if the last attempt of a step failed.")
     for name in names:
         records = {record["step"]: record for record in newest_steps(installation, name)[1]}
         for step, record in records.items():
@@ -143,7 +143,7 @@ def _window_metrics(installation: Installation, names: list[str]) -> list[Gauge]
     )
     share = Gauge("slc_ops_window_quarantined_share", "Their share of its rows.")
     failing = Gauge("slc_ops_window_failed_share", "Share of its rows that fail a check of single rows.")
-    stopped = Gauge("slc_ops_window_stopped", "1 where validation stopped the newest window.")
+    stopped = Gauge("slc_ops_window_stopped", "1 if validation stopped the newest window.")
     ends = Gauge("slc_ops_window_end_timestamp_seconds", "End of the newest validated window.")
     for name in names:
         _, result = newest_validation(installation, name)
@@ -167,11 +167,14 @@ def _champion_metrics(
     from slc_ops.registry import Registry
     from slc_ops.registry.overview import overview
 
-    up = Gauge("slc_ops_ledger_up", "1 where the ledger is there and answers.")
+    up = Gauge("slc_ops_ledger_up", "1 if the ledger exists and can be read.")
     version = Gauge("slc_ops_champion_version", "Version number of the champion.")
     since = Gauge("slc_ops_champion_since_timestamp_seconds", "When the champion took over.")
-    age = Gauge("slc_ops_champion_age_seconds", "Time since the end of the newest window the champion knows.")
-    held = Gauge("slc_ops_held_windows", "Newest windows in a row that wanted another champion and got none.")
+    age = Gauge(
+        "slc_ops_champion_age_seconds",
+        "Time since the end of the newest window that the champion was fitted on.",
+    )
+    held = Gauge("slc_ops_held_windows", "Newest consecutive windows whose change of champion was held.")
     try:
         registry = Registry.open(installation, create=False)
         found = overview(registry.ledger, list(decided), newest=1)
@@ -219,7 +222,10 @@ def _quality_metrics(decided: Mapping[str, Decided]) -> list[Gauge]:
 
 def _served_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
     """Return the newest audit's results, if logs contain the served probabilities."""
-    off = Gauge("slc_ops_served_off_share", "Share of rows served otherwise than their version answers.")
+    off = Gauge(
+        "slc_ops_served_off_share",
+        "Share of rows whose served probability differs from that of their version.",
+    )
     rows = Gauge("slc_ops_served_rows", "Rows of the newest audited window by the version that served them.")
     stale = Gauge("slc_ops_served_stale_rows", "Rows that an older version served after a newer one.")
     for name in names:
@@ -238,8 +244,10 @@ def _served_metrics(installation: Installation, names: list[str]) -> list[Gauge]
 
 def _item_metrics(installation: Installation, champions: "Mapping[str, Version | None]") -> list[Gauge]:
     """Return the champion's coverage of the newest window's items, if its refresh is on disk."""
-    known = Gauge("slc_ops_item_coverage", "Share of the newest window's rows whose item the champion knows.")
-    unknown = Gauge("slc_ops_unknown_items", "Items of the newest window that the champion does not know.")
+    known = Gauge(
+        "slc_ops_item_coverage", "Share of rows of the newest window with an item known to the champion."
+    )
+    unknown = Gauge("slc_ops_unknown_items", "Items of the newest window unknown to the champion.")
     for name, champion in champions.items():
         found = None if champion is None else _coverage(installation, name, champion.number)
         if found is not None:

@@ -24,8 +24,8 @@ OF_FINDINGS = {
     "rows_unlabelled": "late-labels",
     "event_time_outside": "wrong-time-zone",
     "backbones_mixed": "new-backbone",
-    "event_id_seen_before": "rows-put-aside",
-    "quarantine_over_budget": "rows-put-aside",
+    "event_id_seen_before": "quarantined-rows",
+    "quarantine_over_budget": "quarantined-rows",
 }
 """Finding that stopped a window → runbook; any other finding is an outage or a broken log."""
 

@@ -40,7 +40,7 @@ def read_mapping(path: Path) -> dict[str, str]:
     for column, name in enumerate(COLUMNS):
         repeated = [each for each, count in Counter(row[column] for row in rows).items() if count > 1]
         if repeated:
-            raise InputError(f"{path} has the {name} {repeated[0]!r} more than once; each may stand once")
+            raise InputError(f"{path} has the {name} {repeated[0]!r} more than once; each may occur once")
     mapping = dict(rows)
     if both := sorted(set(mapping) & set(mapping.values())):
         raise InputError(

@@ -66,7 +66,7 @@ def connect(url: str) -> "psycopg.Connection":
         kind = SettingsError if FINAL.search(reason) else SourceUnavailable
         raise kind(
             f"PostgreSQL at {shown(url)} does not let {urlsplit(url).username!r} in ({reason}); "
-            "check that it runs, that init has run, and that .env has the password it knows"
+            "check that it runs, that init has run, and that .env has its password"
         ) from None
 
 
@@ -99,7 +99,7 @@ def check_broker(url: str) -> None:
     except redis.RedisError as error:
         raise SourceUnavailable(
             f"Redis at {shown(url)} does not answer ({error}); "
-            "check that it runs and that .env has the password it knows"
+            "check that it runs and that .env has its password"
         ) from None
 
 

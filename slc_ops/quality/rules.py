@@ -75,11 +75,11 @@ def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
     )
     yield Rule(
         REPEATED_TIMES, REPEATED_TIMES, "warning",
-        "local times that a clock shows twice are taken for the first of the two; log in UTC", high=0,
+        "repeated local times count as the first of the two; log in UTC", high=0,
     )  # fmt: skip
     yield Rule(
         SKIPPED_TIMES, SKIPPED_TIMES, "warning",
-        "local times that a clock skips are moved on by what it skips; log in UTC", high=0,
+        "skipped local times are moved forward by the skipped time; log in UTC", high=0,
     )  # fmt: skip
     yield Rule(
         "columns_changed", "columns_changed", "warning",

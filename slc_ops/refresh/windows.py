@@ -103,7 +103,7 @@ def _extracted(
         if waiting := manifest.notes.get(WAITING):
             raise NoRows(
                 f"none of the {waiting} rows of window {window} of {name!r} has a label yet; refresh again "
-                "when they have come, or set a longer label_lag"
+                "when labels have arrived, or set a longer label_lag"
             )
         raise NoRows(
             f"deployment {name!r} has no rows in window {window}; "

@@ -145,9 +145,9 @@ def _first_break(
                 entry["previous"] != previous
             ),
             "was changed: its entry does not match its hash": (digest_json(unhashed) != entry["hash"]),
-            f"was removed: its entry is there, {name} is not": digest is None,
-            f"was changed: {name} differs from what was entered": digest != entry["digest"],
-            "is not signed, and rows before it are": signed and not signature,
+            f"was removed: its entry exists, {name} does not": digest is None,
+            f"was changed: {name} differs from its entry": digest != entry["digest"],
+            "is not signed, but earlier rows are": signed and not signature,
             "is not signed by a key that was given": foreign,
         }
         for sentence, broken in breaks.items():

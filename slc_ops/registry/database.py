@@ -51,7 +51,7 @@ class Database:
         elif self.present and (found := self._schema()) != SCHEMA:
             if found is not None:
                 raise RegistryError(
-                    f"the ledger {self.shown} has the schema {found}, this slc_ops knows {SCHEMA}; "
+                    f"the ledger {self.shown} has the schema {found}, this slc_ops needs {SCHEMA}; "
                     "use the version that wrote it, or a newer one"
                 )
             self.present, self.engine = False, _empty()

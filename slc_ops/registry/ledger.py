@@ -307,7 +307,7 @@ def _find(connection: Connection, deployment: str, number: int) -> Version:
     row = connection.execute(query).first() if 1 <= number <= MAX_VERSION else None
     if row is None:
         raise RegistryError(
-            f"the ledger knows no version {number} of {deployment}; a version enters it when slc_ops "
+            f"the ledger has no version {number} of {deployment}; a version enters it when slc_ops "
             "publishes it (slc-ops status lists them)"
         )
     return version_of(row)

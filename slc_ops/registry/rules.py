@@ -45,7 +45,7 @@ class TakenBack:
             else f"until {self.windows} windows after {self.window} have passed"
         )
         return (
-            f"{self.method} (version {self.version}, window {self.window}) was taken back by "
+            f"{self.method} (version {self.version}, window {self.window}) was withdrawn by "
             f"{self.change.actor} at {self.change.at:%Y-%m-%d %H:%M} UTC {until}: {self.change.reason}"
             + ("; later fits leave its window out" if self.exclude else "")
         )
@@ -203,7 +203,7 @@ def _check_automatic(
     for earlier in reversed(line):
         if earlier.kind in (ROLLBACK, RETIREMENT) and earlier.from_version == candidate.number:
             raise PromotionRefused(
-                f"{name} was taken back ({earlier}); a person may promote it again, a schedule may not"
+                f"{name} was withdrawn ({earlier}); a person may promote it again, a schedule may not"
             )
     check_after_people(name, candidate.window, line)
     serves = None if champion is None else champion.method

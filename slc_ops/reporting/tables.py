@@ -45,11 +45,11 @@ def _pair(nll: float | None, auc: float | None, why: str | None = None) -> Row:
 
 
 def method_columns(backtest: Backtest) -> list[str]:
-    """Return the columns of :func:`method_rows`: metrics, differences to Platt with intervals, and the AUC
+    """Return the columns of :func:`method_rows`: metrics, differences from Platt with intervals, and the AUC
     within users and items.
     """
     metrics = [each.title for each in METRICS.values()]
-    gains = [f"Δ {each.title} to Platt" for each in paired_metrics()]
+    gains = [f"Δ {each.title} vs Platt" for each in paired_metrics()]
     return [*metrics, *gains, *(f"AUC within {kind}" for kind in _kinds(backtest))]
 
 
@@ -64,7 +64,7 @@ def ranking(backtest: Backtest) -> str | None:
 
 
 def method_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
-    """Return each method's metrics, differences to Platt and AUC within users and items (newest window)."""
+    """Return each method's metrics, differences from Platt and AUC within users and items (newest window)."""
     rows = []
     for name in (*backtest.methods, *(["champion"] if "champion" in backtest.newest else [])):
         score = backtest.newest[name]

@@ -110,6 +110,6 @@ def as_numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
 _INSTEAD_OF_TEXT = {
     "label": "the numbers 0 and 1; recode it first (yes is 1, no is 0)",
     "event_time": (
-        "moments or numbers; write moments in UTC as 2026-03-02T09:00:00Z, without the name of a zone"
+        "timestamps or numbers; write timestamps in UTC as 2026-03-02T09:00:00Z, without a zone name"
     ),
 }

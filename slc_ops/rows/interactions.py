@@ -244,7 +244,7 @@ class InteractionLog(InSpans):
         elif found is not None and not found.equals(self.items):
             raise InputError(
                 f"{self.describe()} holds {len(found)} items, but {len(self.items)} others were "
-                "expected: what was kept of these rows belongs to other rows"
+                "expected: the cached data belong to other rows"
             )
         self._ids |= loaded.ids
         return dict.fromkeys(names, loaded.store)

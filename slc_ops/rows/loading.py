@@ -115,7 +115,7 @@ def check_columns(source: Source, rename: Mapping[str, str]) -> None:
     unknown = sorted(set(rename) - set(contract.CONTRACT_COLUMNS))
     if unknown:
         raise InputError(
-            f"cannot rename to {', '.join(unknown)}: the log's contract knows "
+            f"cannot rename to {', '.join(unknown)}: the columns of the log are "
             f"{', '.join(contract.CONTRACT_COLUMNS)}"
         )
     absent = sorted(set(rename.values()) - set(source.types))

@@ -205,6 +205,6 @@ def _check_signature(secret: bytes, asked: Asked) -> None:
     except binascii.Error:
         given = b""
     if not hmac.compare_digest(given, expected):
-        raise Refused(401, "the webhook is not signed with the secret that this server knows")
+        raise Refused(401, "the webhook is not signed with the secret of this server")
     if not stamp.isdigit() or abs(time.time() - int(stamp)) > _TOLERANCE:
         raise Refused(401, f"the webhook is more than {_TOLERANCE:.0f} s old, or from the future")

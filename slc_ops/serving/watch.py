@@ -70,7 +70,7 @@ class Watcher:
             try:
                 self._look()
             except Exception:  # without a watcher the server would keep its old set
-                _log.exception("looking at the alias failed in an unexpected way; watching goes on")
+                _log.exception("polling the alias failed unexpectedly; polling continues")
 
     def stop(self) -> None:
         """End the thread; wait for a running check, but at most ``interval`` + 10 seconds."""

@@ -36,12 +36,12 @@ class Deployment(SettingsBlock):
     labels: Source | None = Field(
         default=None,
         description="a second source, with `event_id`, `label` and the time at which the label was known "
-        "(`event_time`), if outcomes have a source of their own",
+        "(`event_time`), if outcomes have a separate source",
     )
     label_lag: Duration | None = Field(
         default=None,
         description="maximum delay of labels: a window is refreshed that long after its end, and rows "
-        "without a label are read again later; unset: such rows are faults",
+        "without a label are read again later; unset: such rows are invalid",
     )
     window: WindowGrid = Field(default=WindowGrid(), description="length and start of a window, below")
     refresh_every: int = Field(
@@ -50,7 +50,7 @@ class Deployment(SettingsBlock):
     methods: tuple[MethodName, ...] = Field(
         default=("base", "platt_eb", "slc_eb", "slc_mix"),
         description="methods that are compared and may serve; `base` and `platt_eb` are always included, "
-        "`platt` is always compared and serves only where it is listed",
+        "`platt` is always compared and serves only if listed",
     )
     link_windows: int = Field(default=4, ge=1, le=520, description="windows that a method is fitted on")
     offset_windows: int = Field(

@@ -314,7 +314,7 @@ class Installation:
                 raise SettingsError(str(entry))
         if name not in good:
             known = ", ".join(sorted(good)) or "none"
-            raise SettingsError(f"no deployment {name!r} in {self.deployments_file}; it knows: {known}")
+            raise SettingsError(f"no deployment {name!r} in {self.deployments_file}; it has: {known}")
         return good[name]
 
     def zone_of(self, name: str) -> str:

@@ -96,10 +96,10 @@ def differences(study: Study) -> str:
     few = [name for name in published.BACKBONES if not any(run.backbone == name for run in study.runs)]
     lines = [
         "## Where these figures differ from the paper's\n",
-        "- The networks are small ones of our own with the equations of their papers; the paper does not "
-        "give the sizes of its own.",
-        "- A row is predicted from a window of its user's past; LPKT knows no answer times, and no times "
-        "between answers where `event_time` is a count.",
+        "- The networks are our own small ones with the equations of their papers; the paper does not "
+        "state its sizes.",
+        "- A row is predicted from a window of its user's past; LPKT has no answer times, and no times "
+        "between answers if `event_time` is a count.",
         "- The paper's means are over five backbones and three seeds.",
     ]
     if published.NAMES.get(study.dataset or "") == "AS17":

@@ -258,5 +258,5 @@ class _Progress:
             )
         network.load_state_dict(state["network"])
         optimiser.load_state_dict(state["optimiser"])
-        tell(f"goes on after epoch {len(epochs)} of {path}")
+        tell(f"resumes after epoch {len(epochs)} of {path}")
         return cls(epochs, best)

@@ -94,7 +94,7 @@ def test_a_truncated_zip_is_named(tmp_path: Path) -> None:
     whole = write_zip(tmp_path / "whole.zip", [flight(Dest=f"X{k}") for k in range(5000)])
     half = tmp_path / "half.zip"
     half.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    with pytest.raises(InputError, match=r"half\.zip is not a whole zip file"):
+    with pytest.raises(InputError, match=r"half\.zip is not a complete zip file"):
         rows(half)
 
 

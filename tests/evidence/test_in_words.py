@@ -29,7 +29,7 @@ def renewal(accepted, lasting=False, limit=Lengths(0.25, 0.5)):  # noqa: B008 - 
 def test_a_change_names_both_methods_the_mean_its_interval_and_the_windows(found):
     verdict = said(found, renewal(True))
     text = method_in_words(verdict)
-    assert text.startswith("slc_eb is to take over from the frozen model. Over 3 windows the NLL was −")
+    assert text.startswith("slc_eb should take over from the frozen model. Over 3 windows the NLL was −")
     assert method_in_words(verdict, happened=True).startswith("slc_eb took over from the frozen model. Over")
     mean = verdict["decision"]["statistics"]["slc_eb"]["platt_eb"]["mean"]
     assert f"−{abs(mean):.4f} against platt_eb (95% interval −" in text
@@ -48,7 +48,9 @@ def test_distances_are_shown_with_their_limits(found):
     assert within.endswith("within the range of past renewals.")
     assert "accepted as a lasting change" in parameters_in_words(said(found, renewal(True, lasting=True)))
     assert parameters_in_words(said(found, renewal(False))).startswith("Held: the link moved")
-    assert "too few for limits yet" in parameters_in_words(said(found, renewal(True, limit=None)))
+    assert "no limits yet: too few past renewals" in parameters_in_words(
+        said(found, renewal(True, limit=None))
+    )
 
 
 def test_invalid_parameters_are_reported_in_the_words_of_the_check(found):

@@ -169,7 +169,7 @@ def test_a_refresh_publishes_and_reports_it(with_mae, tmp_path: Path, monkeypatc
     assert logged["vs_platt.mae.high"] == newest.differences[version.method]["platt"]["mae"].high
     page = (plan.directory / "report" / "report.html").read_text()
     assert page.count(">MAE<") >= 4  # a card, two tables, the figures' own titles
-    assert "Δ MAE to Platt" in page
+    assert "Δ MAE vs Platt" in page
     assert "| AUC | NLL | MAE |" in evidence_text(plan, propose(installation, plan, "manual"))
     # The report of a refresh without the metric.
     METRICS.pop("mae")

@@ -319,7 +319,7 @@ def test_an_applied_change_is_shown_as_applied(
     change["decision"] = {**school.DECISIONS["decision"], "current": "platt_eb"}
     monkeypatch.setattr(school, "DECISIONS", change)
     version = school.publish(installation, "algebra", 5)
-    assert "slc is to take over from platt_eb" in admin.get("/slc/algebra").text
+    assert "slc should take over from platt_eb" in admin.get("/slc/algebra").text
     school.make_champion(installation, version)
     assert "slc took over from platt_eb" in admin.get("/slc/algebra").text
 
@@ -346,10 +346,10 @@ def test_a_rolled_back_change_is_not_shown_as_applied(admin: TestClient, install
     ledger.advance(ledger.head("algebra"), first, **why)
     for path in ("/slc/", "/slc/algebra"):
         page = admin.get(path).text
-        assert "was taken back by ann" in page
+        assert "was withdrawn by ann" in page
         assert "a broken export; later fits leave its window out" in page
         assert "promote it &amp; its" not in page
-    assert page.count('<span class="badge hold">taken back</span>') == 2  # the sentence, and version 2
+    assert page.count('<span class="badge hold">withdrawn</span>') == 2  # the sentence, and version 2
 
 
 def test_the_page_shows_the_figures_that_the_newest_refresh_stored(

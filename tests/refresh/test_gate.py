@@ -331,7 +331,7 @@ def test_only_a_refresh_of_a_later_window_may_follow_a_rollback(
 
     assert champion_of(installation) == 1
     if gate == "auto":
-        assert "taken back by ann" in said
+        assert "withdrawn by ann" in said
         assert "until a person promotes it: complaints" in said
 
 
@@ -347,7 +347,7 @@ def test_later_windows_renew_the_serving_method(installation: Installation, plat
 def test_a_rolled_back_method_returns_only_by_approval(installation: Installation, parameters: Path) -> None:
     said = promote_if_allowed(installation, refreshed(installation, parameters, 5, champion=1))
     assert champion_of(installation) == 1
-    assert "slc (version 2, window 2026-02-02/2026-02-09) was taken back by ann" in said
+    assert "slc (version 2, window 2026-02-02/2026-02-09) was withdrawn by ann" in said
 
     settings(installation, gate="manual")  # then approval is requested and suffices
     again = refreshed(installation, parameters, 6, champion=1)
@@ -379,7 +379,7 @@ def test_a_manual_retirement_is_not_undone_either(
     Registry.open(installation).retire("demo", actor="ann", reason="a leak")
     for week, config in ((3, "d" * 64), (2, "c" * 64), (4, "c" * 64)):
         said = promote_if_allowed(installation, refreshed(installation, parameters, week, config=config))
-        assert "taken back by ann" in said
+        assert "withdrawn by ann" in said
         assert champion_of(installation) is None
     promote_if_allowed(installation, refreshed(installation, platt, 5, method="platt"))  # another method may
     assert champion_of(installation) == 5
@@ -388,7 +388,7 @@ def test_a_manual_retirement_is_not_undone_either(
 @pytest.mark.usefixtures("rolled_back")
 def test_an_old_window_retires_nothing_after_a_rollback(installation: Installation, parameters: Path) -> None:
     plan = refreshed(installation, parameters, 3, verdict="reject", champion=1, kind="retire")
-    assert "taken back by ann" in promote_if_allowed(installation, plan)
+    assert "withdrawn by ann" in promote_if_allowed(installation, plan)
     assert champion_of(installation) == 1
 
 

@@ -127,5 +127,5 @@ def test_a_new_ledger_does_not_delete_the_champion_of_the_lost_one(
 
 def test_a_version_above_the_integer_range_is_unknown(registry: Registry, promoted: list[Version]) -> None:
     for number in (2**31, 2**63, 2**70, 0, -1):
-        with pytest.raises(RegistryError, match="the ledger knows no version"):
+        with pytest.raises(RegistryError, match="the ledger has no version"):
             registry.ledger.version("demo", number)

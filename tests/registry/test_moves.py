@@ -191,7 +191,7 @@ def test_a_version_unknown_to_the_ledger_is_not_promoted(registry: Registry, pub
     first = publish(0)
     run = registry.client.get_run(first.run_id)
     by_hand = registry.client.create_model_version("slc-demo", f"{run.info.artifact_uri}/model")
-    with pytest.raises(RegistryError, match="the ledger knows no version 2"):
+    with pytest.raises(RegistryError, match="the ledger has no version 2"):
         registry.promote("demo", int(by_hand.version), actor="ann", reason="?")
 
 

@@ -126,7 +126,7 @@ def test_only_a_retirement_may_lead_to_no_version(ledger: Ledger) -> None:
 
 def test_a_promotion_ends_the_retirement(registry: Registry, promoted: list[Version]) -> None:
     retire(registry)
-    with pytest.raises(PromotionRefused, match=r"taken back by bob .* until a person promotes it"):
+    with pytest.raises(PromotionRefused, match=r"withdrawn by bob .* until a person promotes it"):
         registry.promote("demo", 3, actor="refresh", reason="good", automatic=True, against=NO_CHAMPION)
     registry.promote("demo", 3, actor="ann", reason="good")
     assert read_aliases(registry.client, "demo") == {"champion": 3}
@@ -139,7 +139,7 @@ def test_a_schedule_promotes_neither_a_retired_nor_an_older_version(
 ) -> None:
     old = registry.publish(publication(parameters, window=WEEKS[0], code_version="2"))
     retire(registry)
-    for number, why in ((2, "was taken back .*retired"), (old.number, "only later windows")):
+    for number, why in ((2, "was withdrawn .*retired"), (old.number, "only later windows")):
         with pytest.raises(PromotionRefused, match=why):
             registry.promote("demo", number, actor="r", reason="x", automatic=True, against=NO_CHAMPION)
     registry.promote("demo", old.number, actor="ann", reason="a person may")

@@ -207,4 +207,4 @@ def test_the_command_is_deterministic_and_reports_what_it_wrote(tmp_path: Path) 
         check=False,
     )
     assert wrong.returncode == 2
-    assert "--dialect goes with --format sql" in wrong.stderr
+    assert "--dialect is for --format sql" in wrong.stderr

@@ -171,7 +171,7 @@ class TestWithPytorch:
         assert not (tmp_path / "killed" / "dkt-1" / "training.json").exists()
         for out in ("killed", "whole"):
             done = subprocess.run(command(out), cwd=tmp_path, capture_output=True, text=True, check=True)
-            assert ("goes on after epoch" in done.stdout) == (out == "killed")
+            assert ("resumes after epoch" in done.stdout) == (out == "killed")
         both = [pq.read_table(tmp_path / out / "dkt-1" / "test.parquet") for out in ("killed", "whole")]
         assert both[0].equals(both[1])
 

@@ -128,7 +128,7 @@ def _view(found: Sequence[Interval]) -> tuple[float, float]:
 
 
 def draw_density(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
-    """Draw the differences to Platt by terciles of the items' calibration counts, and on cold start."""
+    """Draw the differences from Platt by terciles of the items' calibration counts, and on cold start."""
     method = verdict.method
     if method is None or score_only(method) or method not in backtest.slice_differences:
         return None
@@ -143,11 +143,11 @@ def draw_density(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawi
                 value = None if found is None else found[metric.name]
                 colour = MUTED if value is None else tone(value, metric.better)
                 rows.append(Row(part["label"].replace(" (", "\n("), value, colour))
-            forest(axis, rows, f"Δ {metric.title} to Platt")
+            forest(axis, rows, f"Δ {metric.title} vs Platt")
         svg = save(figure, "density", directory)
     return Drawing(
         "density",
-        "Differences to Platt by observations per item",
+        "Differences from Platt by observations per item",
         "Test rows of the newest window by how often their item occurs in the calibration windows, with "
         "user-clustered intervals. Cold-start items have no offset of their own.",
         svg,
@@ -168,7 +168,7 @@ def draw_contenders(directory: Path, replay: Replay) -> Drawing | None:
         rows.append(Row(name if name == SERVED else name_of(name), mean, tone(mean, -1), beyond))
     with styled("contenders"):
         figure, axis = new_figure(0.9 + 0.36 * len(rows), width=WIDE)
-        forest(axis, rows, "Δ NLL to Platt refitted every window  (← better)")
+        forest(axis, rows, "Δ NLL vs Platt refitted every window  (← better)")
         axis.get_yticklabels()[0].set_fontweight("bold")
         svg = save(figure, "contenders", directory)
     return Drawing(

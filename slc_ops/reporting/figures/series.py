@@ -57,8 +57,8 @@ def draw(
     return Drawing(
         "series",
         "Against Platt, window by window",
-        "Dots: the method fitted on the windows before, minus Platt fitted on the same; below 0 is better. "
-        f"Shaded: the mean with its {level} interval. Bar at the right: where the next window is expected."
+        "Dots: the method minus Platt, both fitted on the previous windows; below 0 is better. "
+        f"Shaded: the mean with its {level} interval. Bar at the right: expected range of the next window."
         f"{diamonds} Each panel has its own scale.",
         svg,
         wide=True,
