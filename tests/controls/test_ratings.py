@@ -55,7 +55,7 @@ def test_a_wrong_separator_gives_an_error_with_the_file_name(tmp_path: Path) -> 
 
 def test_a_truncated_zip_is_named(tmp_path: Path) -> None:
     (tmp_path / "ml-100k.zip").write_bytes(b"PK\x03\x04 and then nothing")
-    with pytest.raises(InputError, match=r"ml-100k\.zip is not a whole zip"):
+    with pytest.raises(InputError, match=r"ml-100k\.zip is not a complete zip"):
         read_ratings(tmp_path / "ml-100k.zip")
 
 

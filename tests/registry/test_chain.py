@@ -126,7 +126,7 @@ def test_a_rewritten_chain_lacks_the_operators_signature(
     assert (found.rows, found.signed, found.problems) == (ROWS + 2, 2, [])
 
     by_hand(ledger, "UPDATE slc_chain SET signature = NULL WHERE position = 8")
-    assert "not signed, and rows before it are" in check_chain(ledger, "demo", given).problems[0]
+    assert "not signed, but earlier rows are" in check_chain(ledger, "demo", given).problems[0]
     by_hand(ledger, "UPDATE slc_chain SET signature = 'bm90IG1pbmU=' WHERE position = 8")
     assert "row 8 (version 5) is not signed by a key" in check_chain(ledger, "demo", given).problems[0]
     by_hand(ledger, "UPDATE slc_chain SET signature = NULL")

@@ -130,5 +130,5 @@ def test_sums_of_other_rows_are_recomputed(windows: list[Path], tmp_path: Path) 
 def test_a_log_with_unexpected_items_is_refused(windows: list[Path]) -> None:
     log = InteractionLog(open_source(windows[0], {}), items=pa.array(["another item"]))
     for _ in range(2):
-        with pytest.raises(InputError, match="belongs to other rows"):
+        with pytest.raises(InputError, match="belong to other rows"):
             fit("platt", log)
