@@ -24,7 +24,8 @@ from slc_ops.settings.environment import Installation
 def extract(deployment: str) -> str:
     """Pull the run's window and the history that its backtest needs."""
     from slc_ops.refresh import pipeline
-    from slc_ops.refresh.schedule import check_due, check_window
+    from slc_ops.refresh.schedule import check_window
+    from slc_ops.refresh.window_rules import check_labels_due
 
     installation = Installation.from_environment()
     settings = installation.deployment(deployment)
@@ -34,7 +35,7 @@ def extract(deployment: str) -> str:
     if settings.ends_at is not None and window.end > settings.ends_at:
         raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies behind it")
     check_window(installation, deployment, window, hint="slc-ops refresh --off-grid")
-    check_due(installation, deployment, window, run_due(), hint="slc-ops refresh --force")
+    check_labels_due(window, settings.label_lag, run_due(), hint="slc-ops refresh --force")
     pipeline.extract(installation, deployment, window)
     return str(window)
 

@@ -118,20 +118,16 @@ def _from_floats(values: pa.Array, name: str, known: pa.DataType | None, any_num
 
 def logits(table: Table, column: Column, kind: str) -> NDArray[np.floating]:
     """Return the scores as logits; ``kind`` is "logit" or "probability"."""
-    return as_logits(_numbers(table, kind, column), kind, 0)
+    return as_logits(numbers_or_times(table, kind, column), kind, 0)
 
 
 def times(table: Table, column: Column) -> NDArray[np.float64]:
     """Return the event times as numbers."""
-    return as_times(_numbers(table, "time", column), 0)
+    return as_times(numbers_or_times(table, "time", column), 0)
 
 
 def numbers_or_times(table: Table, argument: str, column: Column) -> pa.Array:
     """Return a numeric column; text in a plain array of mixed types is parsed as numbers."""
-    return _numbers(table, argument, column)
-
-
-def _numbers(table: Table, argument: str, column: Column) -> pa.Array:
     values = table.read(argument, column)
     if pa.types.is_string(values.type) and table.names is None:  # np.array([["a", 0.3]]) holds only text
         try:

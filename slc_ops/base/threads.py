@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _ABSENT = object()
@@ -40,6 +40,17 @@ class Once:
         with self._lock:
             for name in [name for name in self._values if wanted(name)]:
                 self._values.pop(name, None)
+
+
+class once(Generic[T]):  # noqa: N801 - a decorator
+    """A property that is computed once, by the first thread that reads it; the object has ``_once``."""
+
+    def __init__(self, work: Callable[[Any], T]) -> None:
+        self._work, self.__doc__ = work, work.__doc__
+
+    def __get__(self, owner: Any, kind: Any = None) -> T:
+        kept: Once = owner._once
+        return kept.get(self._work.__name__, lambda: self._work(owner))
 
 
 def made_ahead(values: Generator[T, None, None], depth: int = 1) -> Generator[T, None, None]:

@@ -36,13 +36,14 @@ def refresh(deployment: str, window_text: str, off_grid: bool, force: bool) -> N
     from datetime import UTC, datetime
 
     from slc_ops.refresh import pipeline
-    from slc_ops.refresh.schedule import check_due
     from slc_ops.refresh.summary import print_refresh, refresh_summary
+    from slc_ops.refresh.window_rules import check_labels_due
 
     installation = Installation.from_environment()
-    window = installation.deployment(deployment).cadence.parse(window_text)
+    settings = installation.deployment(deployment)
+    window = settings.cadence.parse(window_text)
     if not force:
-        check_due(installation, deployment, window, datetime.now(UTC))
+        check_labels_due(window, settings.label_lag, datetime.now(UTC), hint="--force")
     with progress(f"refreshing {deployment} for {window}"):
         outcome = pipeline.refresh(
             installation,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slc_ops.base.threads import Once
+from slc_ops.base.threads import Once, once
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.slices import Slicing, by_density, by_group, by_time
 from slc_ops.methods import FitOptions
@@ -36,41 +36,9 @@ class FoldRows:
         self._long_memory, self._forgets = long_memory, forgets
         self._once = Once()
 
-    @property
+    @once
     def calibration(self) -> Calibration:
         """The calibration rows and their sums."""
-        return self._once.get("calibration", self._calibration)
-
-    @property
-    def long(self) -> Calibration | None:
-        """The long memory; None if it is no longer than the calibration."""
-        return self._once.get("long", self._long)
-
-    @property
-    def older(self) -> Calibration | None:
-        """The rows of methods that forget, with their decay; None if nothing is forgotten."""
-        return self._once.get("older", self._older)
-
-    @property
-    def test(self) -> Log:
-        """The test rows, all later than the calibration rows."""
-        return self._once.get("test", self._test)
-
-    @property
-    def tuning(self) -> tuple[Calibration, Log]:
-        """The (earlier, later) rows inside the calibration windows, for tuning hyperparameters.
-
-        For a large log, all rows of a sample of items.
-        Raises :class:`~slc_ops.base.errors.InputError` if the rows cannot be cut in time.
-        """
-        return self._once.get("tuning", self._tuning)
-
-    @property
-    def slicings(self) -> tuple[Slicing, ...]:
-        """The slicings of the test rows: by time; on the newest window also by density and group."""
-        return self._once.get("slicings", self._slicings)
-
-    def _calibration(self) -> Calibration:
         if self.fold.test is None:
             log = self._cut[0]
         elif self._long_memory and self.long is not None and isinstance(self.long.log, SummedLog):
@@ -79,7 +47,9 @@ class FoldRows:
             log = self.fold.calibration_log(self.engine)
         return self._prepared(log)
 
-    def _long(self) -> Calibration | None:
+    @once
+    def long(self) -> Calibration | None:
+        """The long memory; None if it is no longer than the calibration."""
         long = len(self.fold.offsets) > len(self.fold.calibration)
         if long and self._forgets and self.older is not None and isinstance(self.older.log, SummedLog):
             return self._prepared(self.older.log.last_windows(len(self.fold.offsets)))
@@ -91,25 +61,37 @@ class FoldRows:
         found.keep_rows = self._forgets  # slc_eb and slc_mix select on the same rows
         return found
 
-    def _older(self) -> Calibration | None:
+    @once
+    def older(self) -> Calibration | None:
+        """The rows of methods that forget, with their decay; None if nothing is forgotten."""
         log = self.fold.older_log(self.engine)
         return (
             None if log is None else Calibration(log, None, self.options, self.fold.forget, self.fold.starts)
         )
 
-    def _test(self) -> Log:
+    @once
+    def test(self) -> Log:
+        """The test rows, all later than the calibration rows."""
         return self._cut[1] if self.fold.test is None else self.fold.test_log(self.engine)
 
-    @property
+    @once
     def _cut(self) -> tuple[Log, Log]:
-        return self._once.get("cut", lambda: self.fold.cut(self.engine))
+        return self.fold.cut(self.engine)
 
-    def _tuning(self) -> tuple[Calibration, Log]:
+    @once
+    def tuning(self) -> tuple[Calibration, Log]:
+        """The (earlier, later) rows inside the calibration windows, for tuning hyperparameters.
+
+        For a large log, all rows of a sample of items.
+        Raises :class:`~slc_ops.base.errors.InputError` if the rows cannot be cut in time.
+        """
         logs = self.fold.tuning_logs(self.engine, self.calibration.log)
         earlier, later = item_sample(*logs) or logs
         return Calibration(earlier, None, self.options), later
 
-    def _slicings(self) -> tuple[Slicing, ...]:
+    @once
+    def slicings(self) -> tuple[Slicing, ...]:
+        """The slicings of the test rows: by time; on the newest window also by density and group."""
         found = [by_time(self.test, self.fold.window)]
         if self.fold.newest:
             found = [by_density(self.calibration.log, self.test), by_group(self.test), *found]

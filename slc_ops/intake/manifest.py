@@ -8,7 +8,7 @@ from typing import Any
 from slc_ops.base.errors import DamagedFile, InputError, MissingFile
 from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.json_form import read_as, to_json
-from slc_ops.base.parquet import digest_log, open_parquet
+from slc_ops.base.parquet import digest_log
 from slc_ops.base.window import Window
 
 FILE = "manifest.json"
@@ -33,10 +33,10 @@ class WindowManifest:
     window: Window
     schema: dict[str, str]
     source: dict[str, Any]
+    file_digest: str
     settings_digest: str = ""
     fingerprint: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
-    file_digest: str = ""
 
     @property
     def directory(self) -> Path:
@@ -54,27 +54,14 @@ class WindowManifest:
     def verify(self, digest: Callable[[Path], str] = digest_log) -> None:
         """Raise :class:`~slc_ops.base.errors.DamagedFile` when the log differs from the extracted one.
 
-        Compare the bytes if their digest is known, which costs a hundredth of reading the rows; otherwise the
-        content. ``digest`` computes the digest of the bytes, on a cluster if the rows are there.
+        ``digest`` computes the digest of the bytes, on a cluster if the rows are there.
         """
         if not self.path.exists():
             raise MissingFile(self.path)
-        if self.file_digest:
-            found, expected = digest(self.path), self.file_digest
-        else:
-            found, expected = self._content(), self.digest
-        if found != expected and WindowManifest.read(self.directory).digest == self.digest:
+        same = digest(self.path) == self.file_digest
+        if not same and WindowManifest.read(self.directory).digest == self.digest:
             # otherwise late rows have replaced the window, which its user detects
             raise DamagedFile(self.path, "its rows are not those that were extracted")
-
-    def _content(self) -> str:
-        from slc_ops.base.hashing import ContentDigest
-
-        content = ContentDigest()
-        with open_parquet(self.path) as file:
-            for batch in file.iter_batches():
-                content.add(batch)
-        return content.hexdigest()
 
     @classmethod
     def read(cls, directory: Path) -> "WindowManifest":

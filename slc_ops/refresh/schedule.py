@@ -6,7 +6,7 @@ from pathlib import Path
 from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.versions import decided_refreshes
-from slc_ops.refresh.window_rules import check_labels_due, check_no_overlap, check_on_grid
+from slc_ops.refresh.window_rules import check_no_overlap, check_on_grid
 from slc_ops.settings.environment import Installation
 
 
@@ -16,13 +16,6 @@ def check_window(installation: Installation, name: str, window: Window, *, hint:
     check_on_grid(window, cadence, name, hint=hint)
     refreshed = [plan.window for plan in decided_refreshes(installation, name)]
     check_no_overlap(window, refreshed, cadence, name, hint=hint)
-
-
-def check_due(
-    installation: Installation, name: str, window: Window, at: datetime, *, hint: str = "--force"
-) -> None:
-    """Raise :class:`SettingsError` if a window's labels are not due at ``at``; callers pass the time."""
-    check_labels_due(window, installation.deployment(name).label_lag, at, hint=hint)
 
 
 def late_window(installation: Installation, name: str, at: datetime) -> Window | None:

@@ -15,7 +15,7 @@ from slc_ops.base.files import read_json
 from slc_ops.cli import app
 from slc_ops.demo.simulate import simulate
 from slc_ops.refresh import pipeline
-from slc_ops.refresh.schedule import check_due
+from slc_ops.refresh.window_rules import check_labels_due
 from slc_ops.refresh.windows import lacking
 from slc_ops.registry import Registry
 from slc_ops.settings.environment import Installation
@@ -101,10 +101,10 @@ def test_a_window_before_its_label_date_is_refused_with_the_date_unless_forced(
 ) -> None:
     early, due = datetime(2026, 2, 24, 12, tzinfo=UTC), datetime(2026, 2, 26, tzinfo=UTC)
     with pytest.raises(SettingsError, match=r"due on 2026-02-26 00:00 UTC .* give --force to do it anyway"):
-        check_due(apart, "school", NEWEST, early)
-    check_due(apart, "school", NEWEST, due)
+        check_labels_due(NEWEST, apart.deployment("school").label_lag, early, hint="--force")
+    check_labels_due(NEWEST, apart.deployment("school").label_lag, due, hint="--force")
     configure(apart)  # without label_lag there is no wait
-    check_due(apart, "school", NEWEST, early)
+    check_labels_due(NEWEST, apart.deployment("school").label_lag, early, hint="--force")
 
     later = f"{datetime.now(UTC).year + 2}-01-01"
     configure(apart, **LATE, window={"days": 1})

@@ -55,11 +55,17 @@ def installation(tmp_path: Path) -> Installation:
         log = installation.windows("demo") / week.key / "log.parquet"
         log.parent.mkdir(parents=True)
         log.write_bytes(b"x" * SIZE)
-        WindowManifest(1, "d", log, week, {}, {}).write()
+        WindowManifest(1, "d", log, week, {}, {}, "f").write()
         refresh = installation.refreshes("demo") / week.key / "k"
         (refresh / "windows").mkdir(parents=True)
         os.link(log, refresh / "windows" / f"{week.key}.parquet")
-        planned = {"window": week.as_dict(), "log": str(log), "digest": "d", "validation": {}}
+        planned = {
+            "window": week.as_dict(),
+            "log": str(log),
+            "digest": "d",
+            "validation": {},
+            "rows_key": "k",
+        }
         write_json(
             refresh / "plan.json",
             {
