@@ -1,4 +1,4 @@
-# Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
+# All files are written to .venv and var/ of this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help run test long tests quick mutants faults check bench ui lock docs docs-tables screenshots env clean install spark study dist lowest pythons ranges sizes
@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 # Files of tests are spread over the cores; the ones that wait for servers begin first.
 WORKERS := 2
-# Tests write to be thrown away: where eatmydata is installed, no database waits for the disk.
+# Test data are temporary: with eatmydata, databases do not wait for the disk.
 PYTEST := $(shell command -v eatmydata) $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10 -rs
 
 help: ## Show this list
@@ -26,7 +26,7 @@ ui: install ## Airflow and MLflow in the browser, on loopback, with the demo's r
 test: install ## Set up and run the tests
 	@$(PYTEST) -m "not services and not chaos"
 
-long: install ## Run the long tests: whole installations on real servers, controls on real data
+long: install ## Run the long tests: complete installations on real servers, controls on real data
 	@$(PYTEST) -m services
 
 quick: install ## Run the tests that need no services
@@ -40,7 +40,7 @@ faults: install ## Kill, damage, fill the disk, jump the clock, fuzz the argumen
 tests: install ## Run the tests and the long tests together
 	@$(PYTEST) -m "not chaos"
 
-mutants: install ## Make one line of the deciding code wrong at a time; say which ones the quick tests miss
+mutants: install ## Break one line at a time of the code that affects results; list those that the quick tests miss
 	@$(PY) scripts/mutants.py
 
 spark: install ## Add PySpark (450 MB) and run the tests of the Spark engine on a cluster of two workers
@@ -55,7 +55,7 @@ check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctest
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/lint-imports --no-cache
-	@! grep -rnwF -f scripts/old_names.txt --include=*.py slc_ops dags plugins tests benchmarks scripts || { echo "these names were replaced: see scripts/old_names.txt"; exit 1; }
+	@! grep -rnwF -f scripts/old_names.txt --include=*.py --include=*.md --include=*.html --include=*.j2 --include=*.ipynb --include=*.yml slc_ops dags plugins tests benchmarks scripts docs deploy notebooks *.md || { echo "these words were replaced: see scripts/old_names.txt"; exit 1; }
 	@.venv/bin/mypy & types=$$!; $(PY) -m pytest --durations 10 --doctest-modules slc_ops; doctests=$$?; wait $$types && exit $$doctests
 
 ROWS := 1e8
@@ -67,7 +67,7 @@ bench: install ## Measure against the scan and other libraries, write docs/perfo
 lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Python 3.11 to 3.13
 	@scripts/lock.sh
 
-docs-tables: install ## Write what the docs have from the code: settings tables, the schema, figures of the concepts, the rules that hold today
+docs-tables: install ## Write the generated parts of the docs: settings tables, the schema, figures of the concepts, the rules in force
 	@$(PY) scripts/docs_pages.py
 	@$(PY) scripts/settings_tables.py docs/settings.md
 	@$(PY) scripts/settings_tables.py docs/sources.md
@@ -89,16 +89,16 @@ dist: install ## Build wheel, sdist and SBOM into dist/: the same bytes from the
 lowest: ## Run the quick tests on the oldest direct versions that pyproject.toml allows, in .venv-lowest
 	@WORKERS=$(WORKERS) scripts/lowest.sh
 
-pythons: ## Run the quick tests on the other Pythons that are here (3.12, 3.13), each in an environment of its own
+pythons: ## Run the quick tests on other installed Pythons (3.12, 3.13), each in a separate environment
 	@WORKERS=$(WORKERS) scripts/pythons.sh
 
 # What calls the libraries whose versions differ; the whole quick part on each is `make lowest` and `make pythons`.
 RANGES := tests/airflow tests/base tests/cli tests/intake tests/quality tests/registry tests/serving tests/settings
-ranges: ## Run what calls other libraries on the oldest direct versions and on the other Pythons
+ranges: ## Run the tests that call other libraries on the oldest direct versions and on the other Pythons
 	@WORKERS=$(WORKERS) scripts/lowest.sh $(RANGES)
 	@WORKERS=$(WORKERS) scripts/pythons.sh tests/base tests/cli tests/settings tests/serving
 
-sizes: install ## Measure what each extra (or EXTRAS="airflow all") installs and how long it takes to import, write it to docs/performance.md
+sizes: install ## Measure installed size and import time of each extra (or EXTRAS="airflow all"), write docs/performance.md
 	@PYTHONPATH=. $(PY) benchmarks/installed_size.py $(EXTRAS)
 
 env: ## Write .env with fresh secrets for docker-compose.yaml; an existing one is left alone

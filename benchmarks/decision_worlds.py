@@ -57,7 +57,7 @@ OPTIONS = FitOptions(threads=1)
 
 @dataclass(frozen=True)
 class World:
-    """``bias``: sd of lasting item offsets; ``weekly``: of offsets drawn anew; ``jump``: of the level.
+    """``bias``: sd of lasting item offsets; ``weekly``: of offsets drawn per window; ``jump``: of the level.
 
     ``turn``: what becomes of the lasting offsets in the middle; ``new``: the share of items that every
     window replaces; ``shock``: sd of what tenths of the items share for a window; ``user``: sd of users'

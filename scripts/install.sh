@@ -54,7 +54,7 @@ fi
 
 python=$(find_python)
 if [ -e .venv ] && { [ ! -f "$stamp" ] || ! .venv/bin/python -c '' 2>/dev/null || ! grep -q "@$PWD\$" "$stamp"; }; then
-  echo "slc-ops: .venv is unfinished, broken or moved; building it anew"
+  echo "slc-ops: .venv is unfinished, broken or moved; rebuilding it"
   rm -rf .venv
 fi
 rm -f "$stamp"

@@ -11,6 +11,6 @@ uv=${UV:-$(command -v uv || true)}
 resolved=$(mktemp)
 trap 'rm -f "$resolved"' EXIT
 "$uv" pip compile --quiet --python .venv-lowest/bin/python --resolution lowest-direct --extra all pyproject.toml > "$resolved"
-# The tools of the tests are not what is tested: they are as new as these allow. Python compiles what is imported.
+# Test tools are not part of the check: the newest compatible versions are used. Python compiles imported modules.
 "$uv" pip install --quiet --python .venv-lowest/bin/python --constraint "$resolved" --editable ".[all,dev]"
 .venv-lowest/bin/python -m pytest -n "${WORKERS:-2}" --dist loadfile --durations 10 -m "not slow and not services and not chaos" "$@"

@@ -51,7 +51,7 @@ def test_an_incomplete_environment_is_rebuilt(checkout: Path) -> None:
     (checkout / ".venv" / "leftover").write_text("from an interrupted run")
     nothing = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PATH": _path_without_uv()}
     result = install(checkout, **nothing)
-    assert "building it anew" in result.stdout
+    assert "rebuilding it" in result.stdout
     assert not (checkout / ".venv" / "leftover").exists()
 
 

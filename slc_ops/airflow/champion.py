@@ -1,4 +1,4 @@
-"""DAGs that change a champion by hand: ``slc_promote``, ``slc_rollback``, ``slc_retire``."""
+"""DAGs for manual changes of the champion: ``slc_promote``, ``slc_rollback``, ``slc_retire``."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ CHAMPIONS = AssetAlias(name="slc champions")
 """Alias of ``slc://<deployment>/champion`` for the deployment in the form."""
 
 PROMOTE_DOC = """\
-### Promote a version by hand
+### Promote a version manually
 
 Makes a registered version the champion of its deployment, by the registry's rules: an older window never
 replaces a newer one, and a version that its evidence rejected needs an override. Who and why are kept in the
@@ -126,7 +126,7 @@ def promote_dag() -> DAG:
     return _form(
         "slc_promote",
         "Promote a version",
-        "Make a registered version the champion, by hand",
+        "Make a registered version the champion",
         PROMOTE_DOC,
         promote_by_hand,
         version=Param(type="integer", minimum=1, title="Version", description="Of slc-<deployment>"),

@@ -33,7 +33,7 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
     plan = planned(installation, deployment, refresh)
     proposal = proposal_of(installation, plan, gate, backfill=is_backfill())
     if proposal.hold is not None:
-        # A rejection is notified by decide; with the gate "never" nobody waits.
+        # A rejection is notified by decide; with the gate "never" there is no approval.
         silent = proposal.verdict.get("verdict") == "reject" or gate == "never"
         if not (silent or proposal.is_champion or is_backfill()):
             tell_held(installation, plan, proposal.version, proposal.hold)

@@ -30,7 +30,7 @@ the newest {every}, is registered as `slc-{name}` in MLflow. Another method beco
 | validation stops | read the task's message and the window's page; the champion stays |
 | past windows | `slc_backfill`, or `airflow backfill create`; neither moves the champion |
 | what would have been served | `slc_replay`, which registers nothing |
-| by hand | `slc_promote`, `slc_rollback`, `slc_retire`, or `slc-ops` on a terminal |
+| manually | `slc_promote`, `slc_rollback`, `slc_retire`, or `slc-ops` on a terminal |
 
 Schedule on `slc://{name}/window` (one passed validation) or `slc://{name}/champion` (the champion moved).
 """

@@ -96,7 +96,7 @@ class Explanation:
                 f": {share(self.observed, 1)} positive where the frozen model said {share(self.predicted, 1)}"
             )
         else:
-            seen += ", whose rates a saved set does not keep (explain(item, rows, labels) counts them anew)"
+            seen += ", whose rates a saved set does not store (explain(item, rows, labels) computes them)"
             at = "Where the frozen model is undecided the probability goes"
         bounds = "" if self.low is None else f" [{signed(self.low, 2)}, {signed(self.high, 2)}]"
         alone = "" if self.raw is None else f"Their own estimate is {signed(self.raw, 2)} logit; "

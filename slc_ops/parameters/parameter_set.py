@@ -35,11 +35,11 @@ class PriorMean:
         """The prior mean as text, for reports and model cards.
 
         >>> PriorMean("gru-7", 0.5, 0.0031).sentence
-        'Begins from 0.5 of the offsets of backbone gru-7: NLL 0.0031 lower on held-out rows of its own.'
+        'Begins from 0.5 of the offsets of backbone gru-7: held-out NLL lower by 0.0031.'
         """
         return (
             f"Begins from {self.share:g} of the offsets of backbone {self.backbone_version}: "
-            f"NLL {self.gain:.4f} lower on held-out rows of its own."
+            f"held-out NLL lower by {self.gain:.4f}."
         )
 
 

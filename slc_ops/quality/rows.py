@@ -86,7 +86,7 @@ DUPLICATE = "event_id_duplicate"
 DUPLICATE_SENTENCE = "event_id must be unique; the first row with an id is kept"
 SEEN_BEFORE = "event_id_seen_before"
 SEEN_BEFORE_SENTENCE = (
-    "event_id must not be one of an earlier window (an export sent again, or ids that begin anew in every "
+    "event_id must not be one of an earlier window (an export sent again, or ids that restart in every "
     "file: make them unique within the deployment)"
 )
 

@@ -48,7 +48,7 @@ def alias_findings(client: "MlflowClient", head: Head, line: list[ChampionChange
         foreign = of_another_ledger(client, gap, line)
         remedy = (
             "; another ledger made it champion, so it is left alone: check SLC_OPS_LEDGER_URL, restore the "
-            "ledger from its backup, or promote a version that this ledger knows"
+            "ledger from its backup, or promote a version of this ledger"
         )
         findings.append(Finding(head.deployment, "alias", f"{gap}{remedy * foreign}", repairable=not foreign))
     return findings

@@ -122,7 +122,7 @@ def check_chain(
         if (kind, key) not in entered
     ]
     if head is not None and not any(entry["hash"].startswith(head) for entry in chain):
-        problems.append(f"no row has the hash {head}: rows were cut off, or the chain was written anew")
+        problems.append(f"no row has the hash {head}: rows were cut off, or the chain was rewritten")
     signed = sum(entry["signature"] is not None for entry in chain)
     if keys is not None and keys.given and chain and not signed:
         problems.append("no row is signed, though a key was given: signatures were removed, or never made")

@@ -1,4 +1,4 @@
-"""Broken and unusual weeks: the verdict on each, the quarantined rows, and what is published.
+"""Broken and unusual weeks: the verdict on each, the quarantined rows, and the publication.
 
 ``refused``: extraction raises, nothing is written. ``stopped``: the suite's critical finding stops the
 refresh. ``quarantined``: invalid rows are stored beside the window, the others are used. ``warned``: all

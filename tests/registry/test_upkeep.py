@@ -119,10 +119,10 @@ def test_a_cleaned_version_cannot_be_promoted_but_published_again(
         registry.publish(publication(parameters, window=WEEKS[week], keep_versions=1))
     with pytest.raises(RegistryError, match="was cleaned away"):
         registry.promote("demo", retired.number, actor="ann", reason="?")
-    anew = registry.publish(sent)
-    assert anew.number == 4
-    assert anew.run_id == retired.run_id
-    registry.promote("demo", anew.number, actor="ann", reason="back again")
+    again = registry.publish(sent)
+    assert again.number == 4
+    assert again.run_id == retired.run_id
+    registry.promote("demo", again.number, actor="ann", reason="back again")
 
 
 def test_publishing_applies_retention(registry: Registry, parameters: Path) -> None:

@@ -35,7 +35,7 @@ export async function load(source: Source, options: Options = {}): Promise<Param
 async function verified(bytesOf: (name: string) => Promise<ArrayBuffer>, options: Options): Promise<ParameterSet> {
   const text = textOf(await bytesOf("params.json"), "params.json");
   const params = parse(text) as Values;
-  check(params?.["schema_version"] === 1, `schema_version is ${JSON.stringify(params?.["schema_version"])}; this reader knows 1`);
+  check(params?.["schema_version"] === 1, `schema_version is ${JSON.stringify(params?.["schema_version"])}; this reader supports 1`);
   for (const key of REQUIRED) check(key in params, `params.json has no ${key}`);
   check(text.match(STATED)?.length === 1, "params.json states no params_digest, or more than one");
   const unsigned = new TextEncoder().encode(text.replace(STATED, `$1${"0".repeat(64)}"`));

@@ -13,7 +13,7 @@ export class InputError extends Error {
 export type Id = string | number | bigint | null | undefined;
 export type EffectName = "item" | "group" | "user";
 
-/** What is known of a row. An id that is missing counts as unknown. */
+/** The inputs of a row. A missing id counts as unknown. */
 export interface Row {
   logit: number;
   item_id?: Id;
@@ -100,7 +100,7 @@ export class ParameterSet {
     }
   }
 
-  /** Whether the set knows an id. */
+  /** Whether the set contains an id. */
   knows(name: EffectName, id: Id): boolean {
     const effect = this.effects[name];
     return effect !== undefined && position(effect.ids, id, name) >= 0;
@@ -144,7 +144,7 @@ function position(ids: string[] | BigInt64Array, id: Id, name: EffectName): numb
     const wanted = integerOf(id, name);
     return search(ids.length, (k) => (ids[k]! < wanted ? -1 : ids[k]! > wanted ? 1 : 0));
   }
-  if (typeof id !== "string") throw new InputError(`${name}_id ${String(id)} is a ${typeof id}; the set knows texts`);
+  if (typeof id !== "string") throw new InputError(`${name}_id ${String(id)} is a ${typeof id}; the ids of the set are texts`);
   const found = search(ids.length, (k) => compareTexts(ids[k]!, id));
   if (found < 0 && LONE_SURROGATE.test(id)) throw new InputError(`${name}_id is no text: it holds half a character`);
   return found;
@@ -152,7 +152,7 @@ function position(ids: string[] | BigInt64Array, id: Id, name: EffectName): numb
 
 function integerOf(id: string | number | bigint, name: EffectName): bigint {
   if (typeof id === "string" || (typeof id === "number" && !Number.isSafeInteger(id))) {
-    throw new InputError(`${name}_id ${JSON.stringify(id)} is no integer of its own; the set knows integers (large ones as bigint)`);
+    throw new InputError(`${name}_id ${JSON.stringify(id)} is not an exact integer; the ids of the set are integers (large ones as bigint)`);
   }
   const wanted = BigInt(id);
   if (BigInt.asIntN(64, wanted) !== wanted) throw new InputError(`${name}_id ${id} does not fit 64 bits`);

@@ -1,4 +1,4 @@
-/** The reader passes the conformance suite of the format, and refuses what is no row. */
+/** The reader passes the conformance suite of the format, and refuses invalid rows. */
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -31,7 +31,7 @@ test("bytes from anywhere are the same set", async () => {
   assert.equal(set.knows("user", "a"), false);
 });
 
-test("what is no row is refused", async () => {
+test("invalid rows are refused", async () => {
   const texts = await load(`${suite}/good/texts`);
   const integers = await load(`${suite}/good/integers`);
   for (const logit of [NaN, Infinity, -Infinity, "0.5", null, undefined]) {

@@ -151,7 +151,7 @@ def as_text_without_ids(table: pa.Table) -> pa.Table:
         (as_text_without_ids, 0.005, "stopped"),
         (put("event_id", dict.fromkeys(range(ROWS), "one")), 0.005, "stopped"),
     ],
-    ids=["good", "put aside", "over budget", "fractions", "other columns", "one id for all"],
+    ids=["good", "quarantined", "over budget", "fractions", "other columns", "one id for all"],
 )
 def test_the_verdict_and_its_files_equal_those_of_one_process(
     engine: SparkEngine, home: Path, damage: Callable[[pa.Table], pa.Table], budget: float, status: str

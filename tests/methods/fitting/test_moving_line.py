@@ -117,7 +117,7 @@ def test_constant_logits_have_a_level_alone() -> None:
 
 
 def test_a_log_that_is_not_in_windows_keeps_its_line() -> None:
-    """``fit`` on rows alone knows nothing of windows."""
+    """``fit`` on rows alone has no windows."""
     found = windows([0.5, -0.5])
     alone = Calibration(found.log)
     line = fit_link(alone)
