@@ -1,7 +1,6 @@
 """The commands status, history, promote, rollback and verify, in text and JSON."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +10,31 @@ from click.testing import CliRunner
 from slc_ops.base.errors import SlcError
 from slc_ops.cli import app
 from slc_ops.registry import Registry
-from tests.registry.conftest import migrated, parameters
-from tests.registry.factory import WEEKS, installation_in, publication
+from tests.registry.conftest import parameters
+from tests.registry.factory import WEEKS, copy_home, installation_in, publication
 
-__all__ = ["migrated", "parameters"]
+__all__ = ["parameters"]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, parameters: Path) -> Path:
+    """A home with two published weeks and a rejected one."""
+    home = tmp_path_factory.mktemp("published")
+    registry = Registry.open(installation_in(home))
+    for week, verdict in ((0, "promote"), (1, "promote"), (2, "reject")):
+        registry.publish(publication(parameters, window=WEEKS[week], verdict={"verdict": verdict}))
+    return home
 
 
 @pytest.fixture
-def home(tmp_path: Path, migrated: Path, parameters: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """An embedded registry in the environment, with two published weeks and a rejected one."""
-    (tmp_path / "mlflow").mkdir()
-    shutil.copy(migrated, tmp_path / "mlflow" / "mlflow.db")
+def home(tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """The embedded registry of a copy of that home, in the environment."""
+    copy_home(kept, tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "SLC_OPS_LEDGER_URL", "SLC_OPS_ARTIFACT_ROOT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("SLC_OPS_ACTOR", "ann")
-    registry = Registry.open(installation_in(tmp_path))
-    for week, verdict in ((0, "promote"), (1, "promote"), (2, "reject")):
-        registry.publish(publication(parameters, window=WEEKS[week], verdict={"verdict": verdict}))
-    return registry
+    return Registry.open(installation_in(tmp_path))
 
 
 def call(*arguments: str) -> Any:

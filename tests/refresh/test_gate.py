@@ -17,7 +17,8 @@ from slc_ops.refresh.window_rules import left_out
 from slc_ops.registry import Registry
 from slc_ops.registry.rules import excluded_by_people
 from slc_ops.settings.environment import Installation
-from tests.registry.factory import WEEKS, parameter_set, publication
+from tests.refresh.school import use_home
+from tests.registry.factory import WEEKS, copy_home, parameter_set, publication
 
 GAIN = {
     "auc": {"estimate": 0.02, "low": 0.01, "high": 0.03},
@@ -32,10 +33,7 @@ def parameters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    return Installation.from_environment()
+    return use_home(tmp_path, monkeypatch)
 
 
 def refreshed(
@@ -298,15 +296,24 @@ def platt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return parameter_set(tmp_path_factory.mktemp("platt") / "parameters", method="platt")
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, parameters: Path, platt: Path) -> Path:
+    """A home in which ``platt`` of week 1 serves again: ann rolled back ``slc`` of week 4."""
+    home = tmp_path_factory.mktemp("rolled-back")
+    with pytest.MonkeyPatch.context() as patch:
+        installation = use_home(home, patch)
+        settings(installation, gate="auto")
+        promote_if_allowed(installation, refreshed(installation, platt, 1, method="platt"))
+        promote_if_allowed(installation, refreshed(installation, parameters, 4, champion=1))
+        Registry.open(installation).rollback("demo", actor="ann", reason="complaints")
+    return home
+
+
 @pytest.fixture
-def rolled_back(installation: Installation, parameters: Path, platt: Path) -> Registry:
-    """``platt`` of week 1 serves again: ann rolled back ``slc`` of week 4."""
-    settings(installation, gate="auto")
-    promote_if_allowed(installation, refreshed(installation, platt, 1, method="platt"))
-    promote_if_allowed(installation, refreshed(installation, parameters, 4, champion=1))
-    registry = Registry.open(installation)
-    registry.rollback("demo", actor="ann", reason="complaints")
-    return registry
+def rolled_back(installation: Installation, kept: Path) -> Registry:
+    """The registry of a copy of that home."""
+    copy_home(kept, installation.home)
+    return Registry.open(installation)
 
 
 def champion_of(installation: Installation) -> int | None:

@@ -22,10 +22,8 @@ from slc_ops.registry import Registry
 from slc_ops.settings.environment import Installation
 from slc_ops.settings.quality import Limit
 from tests.refresh.school import NEWEST, change_week, configure
-from tests.registry.conftest import installation, migrated, registry
-from tests.registry.factory import WEEKS, parameter_set, publication
+from tests.registry.factory import WEEKS, copy_home, installation_in, parameter_set, publication
 
-__all__ = ["installation", "migrated", "registry"]  # fixtures
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 WEDNESDAY = "2026-03-04"
 
@@ -33,16 +31,9 @@ WEDNESDAY = "2026-03-04"
 class Served:
     """A week of rows served by version 2; tests change some of them."""
 
-    def __init__(self, opened: Registry, home: Path) -> None:
-        self.registry, self.home, self.sets = opened, home, {}
-        for number in (1, 2, 3):
-            directory = parameter_set(home / f"set-{number}", seed=number)
-            self.sets[number] = ParameterSet.read(directory)
-            version = opened.publish(
-                publication(directory, window=WEEKS[number], input_digest=str(number) * 64)
-            )
-            if number < 3:
-                opened.promote("demo", version.number, reason="a test", actor="test")
+    def __init__(self, home: Path) -> None:
+        self.registry, self.home = Registry.open(installation_in(home)), home
+        self.sets = {number: ParameterSet.read(home / f"set-{number}") for number in (1, 2, 3)}
         random = np.random.default_rng(7)
         self.rows = 1400
         self.day = np.arange(self.rows) // 200
@@ -81,9 +72,24 @@ class Served:
         return [each for each in read_json(self.home / FILE)["served"] if each["day"] == day]
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with three versions; the first two were promoted."""
+    home = tmp_path_factory.mktemp("served")
+    registry = Registry.open(installation_in(home))
+    for number in (1, 2, 3):
+        directory = parameter_set(home / f"set-{number}", seed=number)
+        sent = publication(directory, window=WEEKS[number], input_digest=str(number) * 64)
+        version = registry.publish(sent)
+        if number < 3:
+            registry.promote("demo", version.number, reason="a test", actor="test")
+    return home
+
+
 @pytest.fixture
-def served(registry: Registry, tmp_path: Path) -> Served:
-    return Served(registry, tmp_path)
+def served(kept: Path, tmp_path: Path) -> Served:
+    copy_home(kept, tmp_path)
+    return Served(tmp_path)
 
 
 def test_probabilities_served_as_registered_pass(served: Served) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from slc_ops.base.mlflow_client import connect
-from slc_ops.registry import Registry
+from slc_ops.registry import Registry, Version
 from slc_ops.settings.environment import Installation
-from tests.registry.factory import installation_in, parameter_set
+from tests.registry.factory import WEEKS, copy_home, installation_in, parameter_set, publication
 
 
 @pytest.fixture(scope="session")
@@ -23,11 +23,33 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def installation(tmp_path: Path, migrated: Path) -> Installation:
-    """The installation of a fresh embedded registry."""
-    (tmp_path / "mlflow").mkdir()
-    shutil.copy(migrated, tmp_path / "mlflow" / "mlflow.db")
+def installation(tmp_path: Path, migrated: Path, request: pytest.FixtureRequest) -> Installation:
+    """The installation of an embedded registry: fresh, or a copy with the versions of ``promoted``."""
+    if "promoted" in request.fixturenames:
+        copy_home(request.getfixturevalue("kept"), tmp_path)
+    else:
+        (tmp_path / "mlflow").mkdir()
+        shutil.copy(migrated, tmp_path / "mlflow" / "mlflow.db")
     return installation_in(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory, migrated: Path, parameters: Path) -> Path:
+    """A home with weeks 0 and 1 promoted and week 2 published."""
+    home = tmp_path_factory.mktemp("kept")
+    (home / "mlflow").mkdir()
+    shutil.copy(migrated, home / "mlflow" / "mlflow.db")
+    registry = Registry.open(installation_in(home))
+    found = [registry.publish(publication(parameters, window=WEEKS[week])) for week in range(3)]
+    for version in found[:2]:
+        registry.promote("demo", version.number, actor="ann", reason="good")
+    return home
+
+
+@pytest.fixture
+def promoted(registry: Registry) -> list[Version]:
+    """Weeks 0 and 1 promoted, week 2 waiting."""
+    return registry.ledger.versions("demo")
 
 
 @pytest.fixture

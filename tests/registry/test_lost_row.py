@@ -12,15 +12,6 @@ from slc_ops.registry.ledger import Head
 from tests.registry.factory import WEEKS, publication, read_aliases
 
 
-@pytest.fixture
-def promoted(registry: Registry, parameters: Path) -> list[Version]:
-    """Weeks 0 and 1 promoted, week 2 pending."""
-    found = [registry.publish(publication(parameters, window=WEEKS[week])) for week in range(3)]
-    for version in found[:2]:
-        registry.promote("demo", version.number, actor="ann", reason="good")
-    return found
-
-
 def damage(registry: Registry, statement: str) -> None:
     """Edit the database with sqlite3, bypassing foreign keys and triggers."""
     with sqlite3.connect(registry.installation.home / "ledger.db") as connection:

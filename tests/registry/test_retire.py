@@ -19,15 +19,6 @@ from tests.registry.test_ledger import address, ledger, version
 __all__ = ["address", "ledger"]
 
 
-@pytest.fixture
-def promoted(registry: Registry, parameters: Path) -> list[Version]:
-    """Weeks 0 and 1 promoted, week 2 pending."""
-    found = [registry.publish(publication(parameters, window=WEEKS[week])) for week in range(3)]
-    for each in found[:2]:
-        registry.promote("demo", each.number, actor="ann", reason="good")
-    return found
-
-
 def retire(registry: Registry, **more: object) -> None:
     registry.retire("demo", actor="bob", reason="a new backbone", **more)  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ from slc_ops.base.hashing import shares_of
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry
 from slc_ops.serving import Corrector, app
-from tests.registry.factory import WEEKS, parameter_set, publication
+from tests.registry.factory import WEEKS, copy_home, installation_in, parameter_set, publication
 
 USERS = [f"user-{k}" for k in range(400)]
 ITEMS, LOGITS = ["item-3", "item-9"] * 200, np.linspace(-2, 2, 400).tolist()
@@ -24,12 +24,27 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return parameter_set(tmp_path_factory.mktemp("other") / "set", seed=5, window=WEEKS[1])
 
 
-@pytest.fixture
-def corrector(registry: Registry, parameters: Path, other: Path, tmp_path: Path) -> Corrector:
-    """Version 1 is champion, version 2 challenger, a quarter of the users are canaries."""
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, parameters: Path, other: Path) -> Path:
+    """A home in which version 1 is champion and version 2 challenger."""
+    home = tmp_path_factory.mktemp("canary")
+    registry = Registry.open(installation_in(home))
     first = registry.publish(publication(parameters))
     registry.promote("demo", first.number, actor="ann", reason="good")
     registry.publish(publication(other, window=WEEKS[1]))
+    return home
+
+
+@pytest.fixture
+def registry(kept: Path, tmp_path: Path) -> Registry:
+    """The registry of a copy of that home."""
+    copy_home(kept, tmp_path)
+    return Registry.open(installation_in(tmp_path))
+
+
+@pytest.fixture
+def corrector(registry: Registry, tmp_path: Path) -> Corrector:
+    """Version 1 is champion, version 2 challenger, a quarter of the users are canaries."""
     return follow(registry, tmp_path)
 
 
