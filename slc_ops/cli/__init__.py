@@ -22,27 +22,27 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit": ("ladder", "Fit one method on a calibration file and write its parameter set."),
     "apply": ("ladder", "Correct a file with a parameter set or a registered model."),
     "rename-items": ("parameter_sets", "Carry a parameter set's offsets over to new item ids."),
-    "export": ("export", "Write a parameter set as SQL, CSV, JSON lines or commands of a Redis."),
+    "export": ("export", "Write a parameter set as SQL, CSV, JSON lines or Redis commands."),
     "compare": ("ladder", "Fit methods on one file, score them on a later one."),
     "sweep": ("ladder", "Repeat a fit over prior variances or calibration fractions."),
     "backtest": ("evidence", "Evaluate the ladder over past windows of a lake."),
     "replay": ("replay", "Run the operation over past windows, as it would have run."),
-    "detectability": ("evidence", "Say which drift could be seen at all, per item."),
+    "detectability": ("evidence", "Report the smallest detectable drift, per item."),
     "paper": ("evidence", "Run all of the paper's analyses on a pair of files."),
     "study": ("study", "Train the paper's five backbones on a log, then make its tables."),
-    "control": ("controls", "Run a standing control: real data on which the answer is known."),
+    "control": ("controls", "Run a standing control: real data with a known answer."),
     "refresh": ("refresh", "Run a complete refresh without Airflow."),
     "report": ("refresh", "Write the HTML report of a finished refresh again."),
     "status": ("reading", "Show the champion and challenger of every deployment."),
     "history": ("reading", "Show a deployment's champions, oldest first."),
     "promote": ("registry", "Make a version the champion."),
     "rollback": ("registry", "Make an earlier champion the champion again."),
-    "retire": ("registry", "Let the frozen model serve again: no champion."),
+    "retire": ("registry", "Remove the champion; the frozen model serves."),
     "verify": ("reading", "Compare the ledger with MLflow's aliases (--repair), check its rows (--chain)."),
-    "serve": ("serve", "Answer corrections over HTTP: JSON, Arrow, MLflow's and Open Inference."),
+    "serve": ("serve", "Serve corrections over HTTP: JSON, Arrow, MLflow, Open Inference."),
     "schema": ("reading", "Print the JSON Schema of the deployments file."),
-    "clean": ("upkeep", "Remove windows and refreshes beyond what a deployment keeps."),
-    "erase": ("upkeep", "Erase users from everything that is kept, with a receipt."),
+    "clean": ("upkeep", "Remove windows and refreshes beyond the limits of a deployment."),
+    "erase": ("upkeep", "Erase users from all stored data, with a receipt."),
     "metrics": ("upkeep", "Show durations, rows, verdicts and champion ages for Prometheus."),
 }
 
@@ -94,7 +94,7 @@ class LazyGroup(Group):
 def app() -> None:
     """Correct the per-item bias of frozen models: fit, compare, register, promote, serve.
 
-    Begin with `slc-ops compare --calibration FILE --test FILE` on two files of your own.
+    Start with `slc-ops compare --calibration FILE --test FILE` on two of your files.
     """
     configure_logs()  # not for --help, which must be fast
     keep_memory_between_batches()

@@ -47,7 +47,7 @@ from slc_ops.base.text import count, number
 @click.option(
     "--label-delay",
     metavar="3d",
-    help="Write labels apart from their rows, known up to this long after them (m, h or d).",
+    help="Write labels to a separate source, up to this long after their rows (m, h or d).",
 )
 @json_option
 def simulate(out: Path, **settings: object) -> None:

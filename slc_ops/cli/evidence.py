@@ -60,15 +60,15 @@ def detectability(sources: tuple[Path, ...], time_bins: int, alpha: float, renam
 @click.command()
 @click.option(
     "--calibration", "calibrations", type=path_type, required=True, multiple=True,
-    help="Rows to learn from (Parquet, CSV, Feather); repeated, with --test, for several pairs.",
+    help="Calibration rows (Parquet, CSV, Feather); repeated, with --test, for several pairs.",
 )  # fmt: skip
 @click.option(
     "--test", "tests", type=path_type, required=True, multiple=True,
-    help="Later rows to be scored on, one file per --calibration, in the same order.",
+    help="Later rows for scoring, one file per --calibration, in the same order.",
 )  # fmt: skip
 @click.option(
     "--history", "histories", type=path_type, multiple=True,
-    help="Training rows: time bins of slc_t and naive lie over them and the calibration rows. Only their "
+    help="Training rows: the time bins of slc_t and naive cover them and the calibration rows. Only their "
     "event_time is read. Once for all pairs, or once per pair.",
 )  # fmt: skip
 @click.option("--out", type=path_type, required=True, help="Directory of the tables and figures.")
@@ -149,10 +149,12 @@ def _with_sd(row: dict[str, Any], metric: "Metric") -> str:
     help="'all' of the methods below, or some of them [default: the deployment's].",
 )  # fmt: skip
 @effects_option("the deployment's")
-@click.option("--link-windows", type=click.IntRange(1), help="Windows to learn from [default: 4].")
-@click.option("--evidence-windows", type=click.IntRange(1), help="Windows to be tested on [default: 8].")
+@click.option(
+    "--link-windows", type=click.IntRange(1), help="Calibration windows [default: of the deployment]."
+)
+@click.option("--evidence-windows", type=click.IntRange(1), help="Test windows [default: of the deployment].")
 @click.option("--champion", type=path_type, help="A parameter set to compare with on the newest window.")
-@click.option("--out", type=path_type, help="Keep the windows, scores and report here; a rerun continues.")
+@click.option("--out", type=path_type, help="Directory for windows, scores and report; a rerun continues.")
 @json_option
 def backtest(
     lake: Path | None, name: str, window_text: str | None, methods: "Methods | None",

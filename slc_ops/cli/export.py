@@ -19,10 +19,12 @@ DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
     type=click.Choice(["sql", "csv", "jsonl", "redis"]),
     help="What to write.",
 )
-@click.option("--dialect", type=click.Choice(DIALECTS), help="Whose SQL; needed with --format sql.")
+@click.option("--dialect", type=click.Choice(DIALECTS), help="SQL dialect; required with --format sql.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory; an existing one is replaced.")
 @click.option(
-    "--redis", metavar="URL", help="With --format redis, instead of --out: load redis://HOST:PORT/DB itself."
+    "--redis",
+    metavar="URL",
+    help="With --format redis, instead of --out: load redis://HOST:PORT/DB directly.",
 )
 @click.option(
     "--table", default="log", show_default=True, help="SQL: the table (or view) of rows to correct."
@@ -30,7 +32,7 @@ DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
 @click.option("--view", default="slc_corrected", show_default=True, help="SQL: the view that corrects them.")
 @click.option(
     "--prefix",
-    help="Begin of the names of tables, files or keys [default: slc; for SQL slc_ and the set's digest].",
+    help="Prefix of the names of tables, files or keys [default: slc; for SQL slc_ and the set's digest].",
 )
 @click.option(
     "--times", type=click.Choice(["timestamp", "number"]), default="timestamp", show_default=True,

@@ -41,9 +41,9 @@ map_option = click.option(
     help="Read the contract's column NAME from COLUMN; may be repeated.",
 )  # fmt: skip
 calibration_option = click.option(
-    "--calibration", type=file_type, required=True, help="Rows to learn from (Parquet, CSV, Feather)."
+    "--calibration", type=file_type, required=True, help="Calibration rows (Parquet, CSV, Feather)."
 )
-test_option = click.option("--test", type=file_type, required=True, help="Later rows to be scored on.")
+test_option = click.option("--test", type=file_type, required=True, help="Later rows for scoring.")
 prior_option = click.option(
     "--prior-var", type=float, default=1.0, show_default=True, help="Prior variance of the item offsets."
 )
@@ -51,7 +51,7 @@ bins_option = click.option(
     "--time-bins", type=int, default=10, show_default=True, help="Time bins of methods by item and time."
 )
 history_option = click.option(
-    "--history", type=file_type, help="Earlier rows that help to place the time bins (event_time only)."
+    "--history", type=file_type, help="Earlier rows for the time bins (only event_time is read)."
 )
 blocks_option = effects_option("item,slope,group")
 threads_option = click.option(
@@ -130,9 +130,9 @@ def fit(
 @click.option(
     "--input", "source", type=file_type, required=True, help="Rows to correct (Parquet, CSV, Feather)."
 )
-@click.option("--output", type=file_type, required=True, help="Where to write them (Parquet, CSV, Feather).")
+@click.option("--output", type=file_type, required=True, help="Output file (Parquet, CSV, Feather).")
 @click.option(
-    "--keep-formulas", is_flag=True, help="Write texts that begin with = + - or @ to CSV as they are."
+    "--keep-formulas", is_flag=True, help="Write text that starts with = + - or @ to CSV unchanged."
 )
 @map_option
 @json_option
@@ -166,7 +166,7 @@ def apply(params: str, source: Path, output: Path, keep_formulas: bool, rename: 
 @bins_option
 @blocks_option
 @threads_option
-@click.option("--strict", is_flag=True, help="Refuse a pair of files that is not fair, instead of a warning.")
+@click.option("--strict", is_flag=True, help="Refuse an unfair pair of files instead of warning.")
 @map_option
 @json_option
 def compare(

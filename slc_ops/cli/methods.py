@@ -48,6 +48,6 @@ def effects_option(default: str) -> Callable[[Any], Any]:
     """Return the option for the effects that ``slc_mix`` may fit."""
     return click.option(
         "--effects", metavar="item,…", callback=known_effects,
-        help="What slc_mix may learn: item and some of slope, group, user; user makes a table of persons "
+        help="Effects that slc_mix may fit: item and any of slope, group, user; user stores personal data "
         f"[default: {default}].",
     )  # fmt: skip

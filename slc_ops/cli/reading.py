@@ -115,12 +115,12 @@ def history(deployment: str) -> None:
 @click.option(
     "--repair",
     is_flag=True,
-    help="Write a lost row of the ledger again; set MLflow's aliases to the ledger's state.",
+    help="Restore a lost row of the ledger; set MLflow's aliases to the ledger's state.",
 )
 @click.option(
     "--chain",
     is_flag=True,
-    help="Check the ledger's rows alone, without MLflow: was one changed, removed or inserted?",
+    help="Check only the ledger's rows, without MLflow, for changes, removals and insertions.",
 )
 @click.option(
     "--public-key",
@@ -130,9 +130,7 @@ def history(deployment: str) -> None:
     metavar="FILE",
     help="With --chain: a key (PEM) that rows may be signed with. Default: that of SLC_OPS_LEDGER_KEY.",
 )
-@click.option(
-    "--head", metavar="HASH", help="With --chain: a head noted earlier; refuse a chain that lost it."
-)
+@click.option("--head", metavar="HASH", help="With --chain: a recorded head; refuse a chain without it.")
 @json_option
 def verify(
     deployment: str | None,

@@ -22,9 +22,9 @@ window_option = click.option(
 @click.option("--deployment", required=True, metavar="D", help="A name from the deployments file.")
 @window_option
 @click.option(
-    "--off-grid", is_flag=True, help="Take a window that is none of the deployment's, or that overlaps."
+    "--off-grid", is_flag=True, help="Accept a window outside the deployment's grid, or one that overlaps."
 )
-@click.option("--force", is_flag=True, help="Take a window whose labels are not due yet (label_lag).")
+@click.option("--force", is_flag=True, help="Refresh a window whose labels are not due yet (label_lag).")
 @json_option
 def refresh(deployment: str, window_text: str, off_grid: bool, force: bool) -> None:
     """Run a complete refresh without Airflow: the same steps, the same version.
@@ -61,7 +61,7 @@ def refresh(deployment: str, window_text: str, off_grid: bool, force: bool) -> N
 @click.option(
     "--window", "window_text", default=None, metavar="START/END", help="The newest refresh of this window."
 )
-@click.option("--run", "run_id", default=None, metavar="ID", help="The refresh that made this MLflow run.")
+@click.option("--run", "run_id", default=None, metavar="ID", help="The refresh of this MLflow run.")
 @json_option
 def report(deployment: str | None, window_text: str | None, run_id: str | None) -> None:
     """Rewrite the HTML report of a finished refresh."""

@@ -40,7 +40,7 @@ actor_option = click.option(
 )
 @click.option(
     "--against", metavar="N|none", callback=lambda _, __, text: _against(text),
-    help="Refuse if the champion is not version N any more, or if there is one by now.",
+    help="Refuse if the champion is no longer version N, or (none) if there is one.",
 )  # fmt: skip
 @actor_option
 @json_option
@@ -74,7 +74,7 @@ def promote(
 
 @click.command()
 @deployment_option
-@click.option("--to", type=int, metavar="N", help="An earlier champion. Default: the one before this one.")
+@click.option("--to", type=int, metavar="N", help="An earlier champion. Default: the previous one.")
 @for_option
 @click.option(
     "--exclude-window", is_flag=True, help="Leave the window of the rolled-back version out of later fits."
@@ -108,7 +108,7 @@ def rollback(
 @deployment_option
 @click.option("--reason", metavar="TEXT", required=True, help="Why; recorded.")
 @click.option(
-    "--against", type=int, metavar="N", help="Refuse if the champion is not version N any more."
+    "--against", type=int, metavar="N", help="Refuse if the champion is no longer version N."
 )  # fmt: skip
 @for_option
 @actor_option

@@ -29,7 +29,9 @@ path_type = click.Path(path_type=Path)
     help="'all' of the methods below, or some of them [default: the deployment's].",
 )  # fmt: skip
 @effects_option("the deployment's")
-@click.option("--out", type=path_type, help="Keep the page, its figures and the windows' rows here.")
+@click.option(
+    "--out", type=path_type, help="Directory for the page, its figures and the rows of the windows."
+)
 @json_option
 def replay(
     name: str, start: str, end: str, lake: Path | None, methods: "Methods | None",

@@ -23,7 +23,11 @@ from slc_ops.settings.environment import Installation, RegistryVariables, ServeV
     "--host", default="127.0.0.1", show_default=True, help="Interface; others than loopback need a token."
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=8080, show_default=True, help="0 is any free one."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8080,
+    show_default=True,
+    help="Port; 0 selects a free one.",
 )
 @click.option(
     "--every",
@@ -46,17 +50,21 @@ from slc_ops.settings.environment import Installation, RegistryVariables, ServeV
     help="Effect whose ids select the canaries.",
 )
 @click.option(
-    "--max-rows", type=click.IntRange(1), default=100_000, show_default=True, help="Rows of a request."
+    "--max-rows",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Maximum rows of a request.",
 )
 @click.option(
-    "--max-mb", type=click.IntRange(1, 4096), default=16, show_default=True, help="Size of a request."
+    "--max-mb", type=click.IntRange(1, 4096), default=16, show_default=True, help="Maximum size of a request."
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1, 3600),
     default=30.0,
     show_default=True,
-    help="Seconds of a request.",
+    help="Time limit of a request, in seconds.",
 )
 @json_option
 def serve(

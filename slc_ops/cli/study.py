@@ -30,24 +30,24 @@ def _seeds(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
     "names",
     default="dkt,sakt,dkvmn,akt,lpkt",
     show_default=True,
-    help="Backbones, with commas.",
+    help="Backbones, separated by commas.",
 )
 @click.option(
-    "--seeds", default="225,226,227", show_default=True, callback=_seeds, help="Seeds, with commas."
+    "--seeds", default="225,226,227", show_default=True, callback=_seeds, help="Seeds, separated by commas."
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the study.")
 @click.option(
     "--choose-epoch", type=click.Choice(["train", "calibration"]), default="train", show_default=True,
     help="Rows that choose the epoch: the last tenth of train, or calibration as the authors do.",
 )  # fmt: skip
-@click.option("--epochs", type=click.IntRange(min=1), help="Most epochs [default: by backbone].")
+@click.option("--epochs", type=click.IntRange(min=1), help="Maximum number of epochs [default: by backbone].")
 @click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True,
     help="Threads of PyTorch; another number changes the last digits.",
 )  # fmt: skip
 @click.option(
     "--dataset", type=click.Choice(DATASETS),
-    help="Show the paper's figures of this data set [default: what slc-ops ingest noted].",
+    help="Show the paper's figures of this data set [default: the one recorded by slc-ops ingest].",
 )  # fmt: skip
 @map_option
 @json_option

@@ -14,7 +14,7 @@ from slc_ops.settings.environment import Installation
 
 @click.command()
 @click.option("--deployment", required=True, metavar="D", help="A name from the deployments file.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go, and how many bytes.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed, with its size.")
 @json_option
 def clean(deployment: str, dry_run: bool) -> None:
     """Remove windows and refreshes beyond keep_windows and keep_refreshes of the deployment.
