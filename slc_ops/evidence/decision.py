@@ -4,7 +4,7 @@ A difference between two methods (:mod:`slc_ops.evidence.series`), better or wor
 
 * **large**: the mean difference is at least ``min_gain`` and at least one standard error;
 * **clear** at a level: it lies beyond the t-quantile of that level;
-* **plain**, in one window: it is at least ``min_gain`` and four times the users' standard error.
+* **plain**, in one window: it is at least ``min_gain`` and three times the users' standard error.
 
 The last eight windows decide; where a rule says *in the long run*, all entries do. Every refresh applies
 these rules in order and changes the method at most once:
@@ -53,7 +53,7 @@ PLATT = "platt"
 """The reference of comparisons for readers; no rule uses it."""
 LEAST_WINDOWS = 2
 """With fewer scored windows a difference must be plain."""
-PLAIN = 4.0
+PLAIN = 3.0
 """Standard errors over users that a difference in one window needs."""
 DOUBT_WINDOWS = 4
 """With so many windows, a method that is not better than a simpler one gives way to it."""

@@ -56,9 +56,9 @@ def test_the_frozen_model_keeps_serving_if_platt_eb_is_no_better():
 
 
 def test_one_window_suffices_for_a_large_difference():
-    plain = decided(series(eb=[-0.0021]), "platt_eb")
+    plain = decided(series(eb=[-0.0016]), "platt_eb")
     assert (plain.method, codes(plain)["better"]) == ("slc_eb", "pass")
-    near = decided(series(eb=[-0.0019]), "platt_eb")
+    near = decided(series(eb=[-0.0014]), "platt_eb")
     assert (near.method, codes(near)["too_early:slc_eb"]) == ("platt_eb", "note")
     small = decided(series(eb=[-0.0004], se=0.00001), "platt_eb")
     assert small.method == "platt_eb"
@@ -66,7 +66,7 @@ def test_one_window_suffices_for_a_large_difference():
 
 def test_the_hold_out_of_the_first_window_counts_as_one_window():
     assert decided(series(eb=[-0.02], hold_out=True), "base").method == "slc_eb"
-    assert decided(series(eb=[-0.0019], hold_out=True), "base").method == "platt_eb"
+    assert decided(series(eb=[-0.0014], hold_out=True), "base").method == "platt_eb"
 
 
 def test_no_method_takes_over_before_enough_rows_and_users():
