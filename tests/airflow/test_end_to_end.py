@@ -1,4 +1,7 @@
-"""A real Airflow, tested from outside: REST, a browser, a backfill, a killed scheduler."""
+"""A real Airflow, tested from outside: REST, a browser, a backfill, a killed scheduler, asset events.
+
+One Airflow serves all these tests, because its start takes half a minute of CPU.
+"""
 
 import logging
 import shutil
@@ -8,6 +11,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -30,6 +35,19 @@ NOW = Window.week_of(datetime.now(UTC) - WEEK)
 """The newest complete week: the one that a schedule refreshes when its DAG is unpaused."""
 FREE = {**ENTRY, "start": f"{NOW.start - 7 * WEEK:%Y-%m-%d}", "end": None}
 SILENT = {**FREE, "gate": "manual", "approval_hours": 0.002}
+OLDER = NOW.before(1)[0]
+TRIGGERED = {
+    "on_event": {**FREE, "schedule": {"asset": "raw log"}},
+    "both": {**FREE, "schedule": {"cron": "0 0 * * 1", "asset": "lake://raw"}, "wait_for_source": "20m"},
+    "waiting": {
+        **FREE,
+        "source": {"kind": "lake", "path": "lake/filled"},
+        "wait_for_source": "30m",
+        "verdict_due": "1m",
+    },
+}
+"""A deployment that an asset triggers, one at a time that needs the asset, one whose source is empty."""
+REFRESH = "slc_weekly_refresh__"
 
 OWN_DAG = """\
 from datetime import timedelta
@@ -39,6 +57,35 @@ from slc_ops.airflow import refresh_tasks, usable_deployments
 patient = {"retries": 2, "retry_delay": timedelta(seconds=5)}
 with DAG("twice", schedule=None, max_active_runs=2, default_args=patient):
     refresh_tasks("silent", usable_deployments()["silent"])
+"""
+
+OTHERS = f"""\
+from airflow.sdk import DAG, Asset, PartitionedAssetTimetable, get_current_context, task
+from slc_ops.airflow import window_asset
+
+RAW = Asset(name="raw log", uri="lake://raw")
+
+@task(outlets=[RAW])
+def fill(window):
+    get_current_context()["outlet_events"][RAW].extra = {{"window": window}}
+
+@task
+def see():
+    context = get_current_context()
+    events = [event for found in context["triggering_asset_events"].values() for event in found]
+    return [context["dag_run"].partition_key, *(event.extra["window"] for event in events)]
+
+with DAG("producer", schedule=None):
+    fill("{OLDER}")
+with DAG("plain_consumer", schedule=window_asset("on_event")):
+    see()
+partitions = PartitionedAssetTimetable(assets=window_asset("on_event", partitioned=True))
+with DAG("aware_consumer", schedule=partitions):
+    see()
+with DAG("plain_on_partitions", schedule=window_asset("on_event", partitioned=True)):
+    see()
+with DAG("aware_of_plain", schedule=PartitionedAssetTimetable(assets=window_asset("on_event"))):
+    see()
 """
 
 
@@ -66,16 +113,17 @@ def mailbox() -> Iterator[tuple[int, list[dict[str, Any]]]]:
 def airflow(
     tmp_path_factory: pytest.TempPathFactory, database: str, mailbox: tuple[int, list[dict[str, Any]]]
 ) -> Iterator[Platform]:
-    """Four Airflow processes on a home with the demo, two more deployments and an unrelated DAG."""
+    """Four Airflow processes on a home with the demo, five more deployments and DAGs of other teams."""
     home = tmp_path_factory.mktemp("platform")
     simulate_lake(home, print)
     simulate(home / "lake" / "school", weeks=8, users=300, items=60, seed=11, start=FREE["start"])
     demo = yaml.safe_load((ROOT / "dags" / "deployments.yaml").read_text())["deployments"]["demo"]
     asked = {**demo, "gate": "manual", "approvers": ["ann", "zoe"]}
-    entries = {"demo": asked, "free": FREE, "silent": SILENT}
+    entries = {"demo": asked, "free": FREE, "silent": SILENT, **TRIGGERED}
     (home / "deployments.yaml").write_text(yaml.safe_dump({"deployments": entries}))
     shutil.copytree(ROOT / "dags", home / "dags", ignore=shutil.ignore_patterns("control_*", "__pycache__"))
     (home / "dags" / "own.py").write_text(OWN_DAG)
+    (home / "dags" / "others.py").write_text(OTHERS)
     platform = Platform(
         home,
         database,
@@ -192,7 +240,7 @@ def twice(airflow: Platform, approved: Approved) -> list[str]:
 @pytest.fixture(scope="module")
 def backfill(airflow: Platform, twice: list[str]) -> list[str]:
     """Three past weeks, concurrent with the run that the schedule creates when the DAG is unpaused."""
-    dag = "slc_weekly_refresh__free"
+    dag = f"{REFRESH}free"
     airflow.unpause(dag)
     first, last = f"{NOW.start - 3 * WEEK:%Y-%m-%d}", f"{NOW.start - WEEK:%Y-%m-%d}"
     weeks = ["--from-date", first, "--to-date", last, "--max-active-runs", "3"]
@@ -241,7 +289,7 @@ def test_a_pending_approval_sends_a_reminder_at_half_time_and_ends_as_held(
 def test_a_backfill_concurrent_with_the_schedule_gives_one_version_per_week_and_keeps_the_champion(
     airflow: Platform, backfill: list[str]
 ) -> None:
-    dag = "slc_weekly_refresh__free"
+    dag = f"{REFRESH}free"
     (scheduled,) = airflow.until(lambda: airflow.runs(dag, "scheduled"), "the scheduled run")
 
     assert airflow.finished(dag, scheduled)["promote"] == "success"
@@ -270,7 +318,7 @@ def test_the_page_is_in_airflows_navigation_and_follows_its_theme(airflow: Platf
         for theme in ("dark", "light"):
             tab.run(f"localStorage.setItem('theme', '{theme}')")
             tab.open(f"{airflow.address}/plugin/slc")
-            tab.until(f"{inside}.querySelectorAll('.card').length === 3", "three deployments")
+            tab.until(f"{inside}.querySelectorAll('.card').length === 6", "six deployments")
             assert tab.run(f"{inside}.documentElement.dataset.theme") == theme
 
         tab.run(f"{inside}.querySelector('a[href$=\"/slc/demo\"]').click()")
@@ -304,3 +352,79 @@ def test_the_approval_page_links_to_the_report_and_data_docs(airflow: Platform, 
             address = tab.run(f"{links}.find((a) => a.textContent === '{name}').href")
             answer = airflow.request("GET", address.removeprefix(airflow.address), None, airflow.token)
             assert (answer.status_code, title in answer.text) == (200, True), (name, address)
+
+
+def started(airflow: Platform, dag: str) -> list[str]:
+    """The runs that events created for a DAG."""
+    return airflow.runs(dag, "asset_triggered") + airflow.runs(dag, "asset_materialization")
+
+
+def seen(airflow: Platform, dag: str, run: str) -> Any:
+    """The result of a consumer's task."""
+    path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/see/xcomEntries/return_value"
+    return airflow.call("GET", path)["value"]
+
+
+def test_an_event_starts_the_refresh_of_its_window_which_triggers_consumers(
+    airflow: Platform,
+) -> None:
+    crossed = ("plain_on_partitions", "aware_of_plain")
+    for dag in ("producer", "plain_consumer", "aware_consumer", *crossed, f"{REFRESH}on_event"):
+        airflow.unpause(dag)
+    for waiting in ("both", "waiting"):  # the next tests' refreshes reach their wait meanwhile
+        airflow.unpause(f"{REFRESH}{waiting}")
+    airflow.finished("producer", airflow.trigger("producer"))
+    dag = f"{REFRESH}on_event"
+    (run,) = airflow.until(lambda: airflow.runs(dag, "asset_triggered"), "the refresh", 120)
+    assert airflow.finished(dag, run)["publish"] == "success"
+
+    (version,) = airflow.registry.ledger.versions("on_event")
+    assert version.window == OLDER
+    for consumer, key in (("plain_consumer", None), ("aware_consumer", str(OLDER))):
+        (other,) = airflow.until(partial(started, airflow, consumer), consumer, 120)
+        airflow.finished(consumer, other)
+        assert seen(airflow, consumer, other)[0] == key
+    # Each asset exists twice: events with a key reach partitioned DAGs only, others reach plain DAGs only.
+    assert [started(airflow, name) for name in crossed] == [[], []]
+
+
+def test_a_scheduled_refresh_continues_once_the_asset_event_arrives(airflow: Platform) -> None:
+    dag = f"{REFRESH}both"
+    airflow.unpause(dag)
+    (run,) = airflow.until(lambda: airflow.runs(dag, "scheduled"), "the scheduled run")
+    airflow.until(lambda: airflow.tasks(dag, run).get("wait_for_source") == "deferred", "the wait", 180)
+
+    airflow.call(
+        "POST",
+        "/api/v2/assets/events",
+        {"asset_id": asset_id(airflow, "raw log"), "extra": {"window": str(NOW)}},
+    )
+    assert airflow.finished(dag, run)["publish"] == "success"
+    (version,) = airflow.registry.ledger.versions("both")
+    assert version.window == NOW
+
+
+def test_a_refresh_waits_for_an_empty_source_and_a_late_verdict_is_notified_once(
+    airflow: Platform, mailbox: tuple[int, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    dag = f"{REFRESH}waiting"
+    airflow.unpause(dag)
+    (run,) = airflow.until(lambda: airflow.runs(dag, "scheduled"), "the scheduled run")
+    airflow.until(lambda: airflow.tasks(dag, run).get("wait_for_source") == "deferred", "the wait", 180)
+
+    airflow.unpause("slc_late")
+    for _ in range(2):
+        airflow.finished("slc_late", airflow.trigger("slc_late"))
+    late = [event for event in mailbox[1] if event["event"] == "late"]
+    assert [(event["deployment"], event["window"]) for event in late] == [("waiting", str(NOW))]
+
+    shutil.copytree(airflow.home / "lake" / "school", tmp_path / "filled")
+    (tmp_path / "filled").rename(airflow.home / "lake" / "filled")
+    tasks = airflow.finished(dag, run)
+    assert (tasks["wait_for_source"], tasks["publish"]) == ("success", "success")
+
+
+def asset_id(airflow: Platform, name: str) -> int:
+    """Airflow's id of an asset."""
+    found = airflow.call("GET", "/api/v2/assets?limit=100")["assets"]
+    return int(next(each["id"] for each in found if each["name"] == name))
