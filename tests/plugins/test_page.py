@@ -326,12 +326,12 @@ def test_an_applied_change_is_shown_as_applied(
 
 def test_the_audit_of_served_probabilities_is_a_table(admin: TestClient, installation: Installation) -> None:
     school.publish(installation, "algebra", 0)
-    assert "What was served" not in admin.get("/slc/algebra").text
+    assert "Served probabilities" not in admin.get("/slc/algebra").text
     cell = {"version": 2, "day": "2026-01-07", "rows": 40, "off": 7, "cause": "rounded to 2 decimals"}
     table = {"tolerance": 1e-6, "rows": 40, "off": 7, "served": [cell | {"stale": True}]}
     school.write(installation.windows("algebra") / school.window(0).key / "served.json", table)
     page = admin.get("/slc/algebra").text
-    assert "7 of 40 rows were served more than 1e-06" in page
+    assert "7 of 40 served probabilities differ by more than 1e-06" in page
     assert "rounded to 2 decimals" in page
     assert '2 <span class="badge hold">stale</span>' in page
 

@@ -47,7 +47,7 @@ def test_the_page_shows_the_findings(bench: Bench) -> None:
         bench.validate()
     text = (bench.installation.windows("demo") / NEWEST.key / "validation.html").read_text(encoding="utf-8")
     for words in (
-        "not fit for use",
+        "cannot be used",
         "label must be 0 or 1",
         "500 rows (25.000%)",
         "<code>label=2</code>",

@@ -192,7 +192,7 @@ def test_a_refresh_audits_the_newest_window(school: Installation) -> None:
     assert [sample.value for sample in gauges["slc_ops_served_rows"]] == [table["rows"]]
     shown = replace(plan, windows=(*plan.windows[:-1], replace(plan.newest, validation=newest.validation)))
     page = write_report(shown, school.home / "page" / "report.html").read_text(encoding="utf-8")
-    assert "What was served" in page
+    assert "Served probabilities" in page
     assert page.count("rounded to 2 decimals") > 1
     configure(school)
     with pytest.raises(ValidationStopped, match="rounded to 2 decimals"):

@@ -60,7 +60,7 @@ def test_the_page_has_all_sections(page):
 def test_the_page_states_that_slice_intervals_are_simultaneous(page, evidence):
     slices = evidence["backtest"]["slice_differences"]["slc"]
     assert len(slices) > 4
-    expected = f"The intervals hold together: with 95% confidence all {len(slices)} slices at once"
+    expected = f"The intervals are simultaneous: with 95% confidence all {len(slices)} slices are"
     assert visible(page).count(expected) == 2  # beside items and beside groups
 
 
