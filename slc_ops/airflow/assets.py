@@ -1,5 +1,6 @@
 """Assets for other DAGs' schedules: a validated window, a new champion."""
 
+from collections.abc import Callable
 from typing import Any
 
 from airflow.sdk import Asset, get_current_context
@@ -30,15 +31,20 @@ def champion_asset(deployment: str, *, partitioned: bool = False) -> Asset:
     return _asset(deployment, "champion", partitioned)
 
 
-def tell_of(asset: Any, window: str, **extra: Any) -> None:
-    """Add the window to the running task's events of an asset, if the task has it as outlet."""
+def both(of: Callable[..., Asset], deployment: str) -> list[Asset]:
+    """Return an asset without and with partitions, as outlets of a task."""
+    return [of(deployment), of(deployment, partitioned=True)]
+
+
+def tell_of(assets: list[Asset], window: str, **extra: Any) -> None:
+    """Add the window to the running task's events of assets, as far as the task has them as outlets."""
     context = get_current_context()
-    if asset not in context["task"].outlets:
-        return
-    event = context["outlet_events"][asset]
-    event.extra = {**extra, "window": window}
-    if asset.uri.endswith(PARTITIONS):
-        event.add_partitions(window)
+    for asset in assets:
+        if asset in context["task"].outlets:
+            event = context["outlet_events"][asset]
+            event.extra = {**extra, "window": window}
+            if asset.uri.endswith(PARTITIONS):
+                event.add_partitions(window)
 
 
 def _asset(deployment: str, what: str, partitioned: bool) -> Asset:

@@ -7,7 +7,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.approval import Approval, approver, tell_approval, tell_held
-from slc_ops.airflow.assets import champion_asset, tell_of
+from slc_ops.airflow.assets import both, champion_asset, tell_of
 from slc_ops.airflow.links import as_markdown, version_links
 from slc_ops.airflow.messages import notify
 from slc_ops.airflow.retries import PROMOTION_POOL
@@ -69,8 +69,7 @@ def renew(deployment: str, refresh: str) -> str:
     said = None if is_backfill() else renew_meanwhile(installation, plan, actor=AUTOMATIC)
     if said is None:
         raise AirflowSkipException("nothing to renew without a person")
-    for partitioned in (False, True):
-        tell_of(champion_asset(deployment, partitioned=partitioned), str(plan.window))
+    tell_of(both(champion_asset, deployment), str(plan.window))
     return said
 
 
@@ -86,9 +85,7 @@ def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str
     if proposal.hold is not None and not proposal.is_champion:
         raise AirflowSkipException(f"held: {proposal.hold}")
     said = move(installation, proposal, actor=approver(answer) or AUTOMATIC, automatic=answer is None)
-    for partitioned in (False, True):
-        asset = champion_asset(deployment, partitioned=partitioned)
-        tell_of(asset, str(plan.window), version=proposal.version)
+    tell_of(both(champion_asset, deployment), str(plan.window), version=proposal.version)
     _tell_change(installation, plan, proposal.version, said)
     return said
 
@@ -98,7 +95,7 @@ def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
 
     ``renew`` updates the serving method's parameters while a change is held. Return the first task.
     """
-    outlets = [champion_asset(name), champion_asset(name, partitioned=True)]
+    outlets = both(champion_asset, name)
     moving = promote.override(pool=PROMOTION_POOL, outlets=outlets)
     if deployment.gate == "never":
         proposed = propose.override(task_id="gate")(name, refresh, deployment.gate)

@@ -4,7 +4,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TaskGroup
 
-from slc_ops.airflow.assets import window_asset
+from slc_ops.airflow.assets import both, window_asset
 from slc_ops.airflow.forms import usable_deployments
 from slc_ops.airflow.gate import gate_tasks
 from slc_ops.airflow.messages import on_failure
@@ -96,7 +96,7 @@ def weekly_refreshes() -> tuple[dict[str, DAG], list[str]]:
 def refresh_tasks(name: str, deployment: Deployment) -> None:
     """Wire the steps into the current DAG, in three groups: log, evidence, release."""
     with TaskGroup("log", prefix_group_id=False, tooltip="Pull the window and validate its rows"):
-        outlets = [window_asset(name), window_asset(name, partitioned=True)]
+        outlets = both(window_asset, name)
         named = deployment.schedule.asset if deployment.schedule else None
         inlets = [asset_named(named)] if named else []
         rows = extract.override(inlets=inlets)(name)

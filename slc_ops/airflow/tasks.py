@@ -14,7 +14,7 @@ from typing import Any
 from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from slc_ops.airflow.assets import tell_of, window_asset
+from slc_ops.airflow.assets import both, tell_of, window_asset
 from slc_ops.airflow.runs import is_backfill, planned, reference, run_due, run_window
 from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.settings.environment import Installation
@@ -49,8 +49,7 @@ def validate(deployment: str, window: str) -> str:
     plan = pipeline.validate(
         installation, deployment, installation.deployment(deployment).cadence.parse(window)
     )
-    for partitioned in (False, True):
-        tell_of(window_asset(deployment, partitioned=partitioned), window)
+    tell_of(both(window_asset, deployment), window)
     if not is_backfill():
         _tell_backbone(installation, deployment, read_plan(plan))
     return reference(plan)

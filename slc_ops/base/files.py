@@ -59,6 +59,15 @@ def read_json(path: Path) -> Any:
     return value
 
 
+def stored_under(path: Path, key: str) -> dict[str, Any]:
+    """Return the object of a JSON file that was written under this ``key``; {} without one."""
+    if not path.exists():
+        return {}
+    with understanding(path):
+        value: dict[str, Any] = read_json(path)
+        return value if value["key"] == key else {}
+
+
 @contextmanager
 def understanding(path: Path) -> Iterator[None]:
     """Raise :class:`DamagedFile` for the errors that unexpected JSON content causes in the block."""

@@ -9,6 +9,9 @@ from pathlib import Path
 from slc_ops.base.errors import StorageError
 from slc_ops.base.files import create_file, make_directory, typed_storage
 
+CREATION_SECONDS = 120.0
+"""Longest wait for another process that creates the same file."""
+
 
 @contextmanager
 def file_lock(path: Path, seconds: float) -> Iterator[None]:
@@ -36,7 +39,7 @@ def file_lock(path: Path, seconds: float) -> Iterator[None]:
         os.close(handle)  # releases the lock
 
 
-def create_once(path: Path, make: Callable[[Path], None], seconds: float = 120.0) -> None:
+def create_once(path: Path, make: Callable[[Path], None]) -> None:
     """Create ``path`` unless it exists: ``make`` fills a temporary file, which is then renamed.
 
     For files that need several steps, such as a database and its tables. One process creates the file, the
@@ -46,7 +49,7 @@ def create_once(path: Path, make: Callable[[Path], None], seconds: float = 120.0
     if _has_content(path):
         return
     make_directory(path.parent)
-    with file_lock(path.with_name(f".{path.name}.lock"), seconds):
+    with file_lock(path.with_name(f".{path.name}.lock"), CREATION_SECONDS):
         if _has_content(path):
             return
         for left in path.parent.glob(f".{path.name}.new*"):  # safe: we hold the lock

@@ -28,13 +28,13 @@ def signed(value: float | None, digits: int = 4) -> str:
     return MISSING if value is None else _minus(f"{value + 0.0:+.{digits}f}")
 
 
-def points(value: float | None, digits: int = 2) -> str:
+def points(value: float | None) -> str:
     """Format a difference of shares or AUCs in percentage points, with its sign.
 
     >>> points(0.0123)
     '+1.23'
     """
-    return signed(None if value is None else 100 * value, digits)
+    return signed(None if value is None else 100 * value, 2)
 
 
 def interval(

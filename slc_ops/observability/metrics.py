@@ -15,9 +15,15 @@ from prometheus_client.registry import Collector
 from slc_ops import __version__
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.window import Window
-from slc_ops.observability.stored import newest_audit, newest_steps, newest_validation, newest_with
+from slc_ops.observability.stored import (
+    newest_audit,
+    newest_steps,
+    newest_validation,
+    newest_with,
+    refresh_of,
+)
 from slc_ops.observability.troubles import free_bytes
-from slc_ops.refresh.versions import Decided, find_version, held_in_a_row, outcomes
+from slc_ops.refresh.versions import Decided, held_in_a_row, outcomes
 from slc_ops.settings.deployments_file import read_deployments
 from slc_ops.settings.environment import Installation, ServiceVariables
 
@@ -249,7 +255,7 @@ def _item_metrics(installation: Installation, champions: "Mapping[str, Version |
     )
     unknown = Gauge("slc_ops_unknown_items", "Items of the newest window unknown to the champion.")
     for name, champion in champions.items():
-        found = None if champion is None else _coverage(installation, name, champion.number)
+        found = None if champion is None else _coverage(installation, champion)
         if found is not None:
             known.add(found[0], deployment=name)
             unknown.add(found[1], deployment=name)
@@ -269,7 +275,7 @@ def _gains(found: dict[str, Any] | None, better: int) -> dict[str, float]:
     return {bound: better * number for bound, number in turned.items() if number is not None}
 
 
-def _coverage(installation: Installation, name: str, version: int) -> tuple[float, int] | None:
+def _coverage(installation: Installation, champion: "Version") -> tuple[float, int] | None:
     """Return the share of rows with a known item and the number of unknown items, or None."""
     import pyarrow.compute as pc
 
@@ -277,12 +283,10 @@ def _coverage(installation: Installation, name: str, version: int) -> tuple[floa
     from slc_ops.parameters import effect_file
     from slc_ops.quality.statistics import ITEMS as COUNTED
 
-    newest = newest_with(installation.windows(name), COUNTED)
-    found = find_version(installation.refreshes(name), version)
-    if newest is None or found is None:
-        return None
-    known = found[0].directory / found[1].parameters / effect_file("item")
-    if not known.exists():
+    newest = newest_with(installation.windows(champion.deployment), COUNTED)
+    origin = refresh_of(installation, champion)
+    known = None if origin is None else origin.parameters / effect_file("item")
+    if newest is None or known is None or not known.exists():
         return None
     rows = read_parquet(newest / COUNTED, ["item_id", "rows"])
     total = pc.sum(rows["rows"]).as_py() or 0

@@ -1,16 +1,20 @@
 """Facts of the newest window on disk, for status, page and metrics; unreadable files count as absent."""
 
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import SlcError
 from slc_ops.base.files import read_json
 from slc_ops.quality.result import RESULT
-from slc_ops.refresh.files import STEPS
+from slc_ops.refresh.files import STEPS, VERSIONS, RefreshFiles
 from slc_ops.refresh.served import FILE as SERVED
 from slc_ops.settings.environment import Installation
+
+if TYPE_CHECKING:
+    from slc_ops.registry import Version
 
 _KEPT = (
     "sentence", "versions", "status", "findings", "verdict", "kind", "decision", "renewal",
@@ -48,6 +52,24 @@ def newest_steps(installation: Installation, name: str) -> tuple[str, list[dict[
         return "", []
     records = [stored_json(installation, path) for path in sorted((newest / STEPS).glob("*.json"))]
     return newest.name, [record for record in records if record]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The refresh that registered a version, and the directory of its parameter set."""
+
+    files: RefreshFiles
+    parameters: Path
+
+
+def refresh_of(installation: Installation, version: "Version") -> Origin | None:
+    """Return the refresh that registered a version; None if it is not on this host."""
+    for file in (installation.refreshes(version.deployment) / version.window.key).glob(f"*/{VERSIONS}"):
+        for each in stored_json(installation, file).get("versions") or []:
+            if each["number"] == version.number:
+                # Use only the last path component, so that the file cannot point outside.
+                return Origin(RefreshFiles(file.parent), file.parent / Path(each["parameters"]).name)
+    return None
 
 
 def stored_json(installation: Installation, path: Path) -> dict[str, Any]:

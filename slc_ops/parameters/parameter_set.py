@@ -130,9 +130,9 @@ class ParameterSet:
 
     # --- prediction -----------------------------------------------------------------------------------
 
-    def apply(self, log: InteractionLog, *, threads: int | None = None, out: Floats | None = None) -> Floats:
+    def apply(self, log: InteractionLog, *, threads: int | None = None) -> Floats:
         """Return the corrected probabilities of a log's rows, in row order."""
-        apply, result = self.on(log), np.empty(log.n_rows) if out is None else out
+        apply, result = self.on(log), np.empty(log.n_rows)
 
         def work(first: int, last: int) -> None:
             apply.of(log.rows(first, last, apply.columns), out=result[first:last])

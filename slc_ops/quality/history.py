@@ -10,10 +10,9 @@ validation.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from slc_ops.base.digests import digest_json
-from slc_ops.base.files import read_json, understanding, write_json
+from slc_ops.base.files import stored_under, understanding, write_json
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.event_ids import seen_before
@@ -74,15 +73,14 @@ class History:
     def _verdict(self, window: Window, baseline: Baseline, key: str) -> PastWindow:
         """Return the verdict against a baseline, stored beside the window's rows with those of others."""
         manifest, quality = self._manifest_of(window), self._quality
-        path, verdicts = manifest.directory / FILE, dict[str, Any]()
+        path = manifest.directory / FILE
         inputs = digest_json([VERSION, manifest.digest, manifest.notes, quality.model_dump(mode="json")])
-        if path.exists():
-            with understanding(path):
-                stored = read_json(path)
-                verdicts = stored["verdicts"] if stored["key"] == inputs else {}
-                if key in verdicts:
-                    stopped, stopped_alone, exceeded = verdicts[key]
-                    return PastWindow(stopped, stopped_alone, frozenset(exceeded))
+        known = stored_under(path, inputs)
+        with understanding(path):
+            verdicts = known["verdicts"] if known else {}
+            if key in verdicts:
+                stopped, stopped_alone, exceeded = verdicts[key]
+                return PastWindow(stopped, stopped_alone, frozenset(exceeded))
         seen = seen_before(manifest, baseline.earlier, quality.row_budget)
         again = seen.rows > quality.row_budget * manifest.rows
         alone, _ = stops_of(manifest, Baseline(), quality, self._engine)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.code_version import library_version
 from slc_ops.base.digests import digest_json
-from slc_ops.base.files import read_json, understanding, write_json
+from slc_ops.base.files import stored_under, understanding, write_json
 from slc_ops.base.parquet import read_parquet
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.passes import PRIVATE
@@ -41,11 +41,9 @@ def own_evaluated(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -
     asked = [entry.model_dump(mode="json") for entry in entries]
     libraries = [library_version(name) for name in ("great_expectations", "pandas")]
     key = digest_json([VERSION, manifest.digest, asked, libraries])
-    answers = None
-    if path.exists():
-        with understanding(path):
-            known = read_json(path)
-            answers = known["answers"] if known["key"] == key else None
+    known = stored_under(path, key)
+    with understanding(path):
+        answers = known["answers"] if known else None
     if answers is None:
         answers = _asked(manifest, entries)
         write_json(path, {"key": key, "answers": answers})

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.digests import digest_json
-from slc_ops.base.files import read_json, replacing, understanding, write_json
+from slc_ops.base.files import replacing, stored_under, understanding, write_json
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.base.window import Window, day_start
 from slc_ops.intake.contract import ALLOWED_TYPES
@@ -69,11 +69,9 @@ def statistics_of(manifest: WindowManifest, logit_limit: float, engine: Engine =
     Usually extraction has computed them; the rows are read if it had no observer, or another limit.
     """
     path = manifest.directory / FILE
-    if path.exists():
+    if known := stored_under(path, key_of(manifest, logit_limit)):
         with understanding(path):
-            known = read_json(path)
-            if known["key"] == key_of(manifest, logit_limit):
-                return Statistics(**known)
+            return Statistics(**known)
     rows = RowStatistics(manifest.window, logit_limit)
     engine.show(manifest.path, rows)
     return rows.finish(manifest)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import ValidationStopped
-from slc_ops.base.files import read_json, understanding, write_json
+from slc_ops.base.files import stored_under, understanding, write_json
 from slc_ops.intake.contract import REPEATED_TIMES, SKIPPED_TIMES
 from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
@@ -83,14 +83,11 @@ def validate(
         ]
     )
     manifest.verify(engine.digest)
-    if path.exists():
+    if known := stored_under(path, key):
         with understanding(path):
-            known = read_json(path)
-            same = known["key"] == key
-            result = ValidationResult.from_file(manifest.directory, known) if same else None
-        if result is not None:
-            result.verify(manifest, engine.digest)
-            return stop_if_critical(result, manifest, pages=suite)
+            result = ValidationResult.from_file(manifest.directory, known)
+        result.verify(manifest, engine.digest)
+        return stop_if_critical(result, manifest, pages=suite)
     seen = seen_before(manifest, baseline.earlier, quality.row_budget)
     evaluated, now, past = by_rules(manifest, baseline, quality, engine, suite=suite, seen=seen)
     findings = findings_of(evaluated, now, past, manifest)

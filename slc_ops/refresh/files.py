@@ -6,8 +6,6 @@ A lower package names the files in its own directory (a score, a parameter set, 
 from collections.abc import Iterator
 from pathlib import Path
 
-from slc_ops.base.window import Window
-
 PLAN = "plan.json"
 OUTCOME = "outcome.json"
 VERSIONS = "versions.json"
@@ -51,12 +49,10 @@ class RefreshFiles:
         """The report's page."""
 
 
-def refreshes_in(
-    refreshes: Path, window: Window | None = None, holding: str = PLAN
-) -> Iterator[RefreshFiles]:
-    """Yield the refreshes below a deployment's directory, or of one window, in window order.
+def refreshes_in(refreshes: Path, holding: str = PLAN) -> Iterator[RefreshFiles]:
+    """Yield the refreshes below a deployment's directory, in window order.
 
     ``holding`` is a file that they have: by default the plan, so that all of them are found.
     """
-    for path in sorted(refreshes.glob(f"{window.key if window else '[!.]*'}/[!.]*/{holding}")):
+    for path in sorted(refreshes.glob(f"[!.]*/[!.]*/{holding}")):
         yield RefreshFiles(path.parent)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
-from slc_ops.refresh.versions import decided_refreshes
+from slc_ops.refresh.versions import outcomes
 from slc_ops.refresh.window_rules import check_no_overlap, check_on_grid
 from slc_ops.settings.environment import Installation
 
@@ -14,7 +14,7 @@ def check_window(installation: Installation, name: str, window: Window, *, hint:
     """Raise :class:`SettingsError` for a window off the grid, or overlapping with a refreshed one."""
     cadence = installation.deployment(name).cadence
     check_on_grid(window, cadence, name, hint=hint)
-    refreshed = [plan.window for plan in decided_refreshes(installation, name)]
+    refreshed = [Window.from_dict(found[-1][1].window) for found in outcomes(installation.refreshes(name))]
     check_no_overlap(window, refreshed, cadence, name, hint=hint)
 
 
@@ -26,8 +26,7 @@ def late_window(installation: Installation, name: str, at: datetime) -> Window |
     window = settings.newest_window(at - settings.verdict_due)
     if window.start < settings.starts_at or _note(installation, name, window).exists():
         return None
-    found = any(plan.window == window for plan in decided_refreshes(installation, name, window))
-    return None if found else window
+    return None if any(outcomes(installation.refreshes(name), window)) else window
 
 
 def note_notified(installation: Installation, name: str, window: Window) -> None:

@@ -56,15 +56,6 @@ def version_of(files: RefreshFiles, kind: Literal["decided", "renewal"] = "decid
     return next((each for each in registered_by(files) if each.kind == kind), None)
 
 
-def find_version(refreshes: Path, number: int) -> tuple[RefreshFiles, Registered] | None:
-    """Return the refresh below ``refreshes`` that registered a version, or None."""
-    for files in refreshes_in(refreshes, holding=VERSIONS):
-        for each in registered_by(files):
-            if each.number == number:
-                return files, each
-    return None
-
-
 def find_by_run(installation: Installation, run_id: str) -> Plan | None:
     """Return the refresh of an MLflow run, or None."""
     for refreshes in (installation.home / "refreshes").glob("[!.]*/"):
@@ -150,15 +141,6 @@ def outcomes(refreshes: Path, window: Window | None = None) -> Iterator[list[tup
         found = [(files, read_outcome(files)) for files in _decided(directory)]
         if found:
             yield sorted(found, key=lambda each: (each[1].order, each[0].directory.name))
-
-
-def decided_refreshes(
-    installation: Installation, deployment: str, window: Window | None = None
-) -> Iterator[Plan]:
-    """Yield the refreshes that reached a verdict, in window order; within a window, oldest verdict first."""
-    for found in outcomes(installation.refreshes(deployment), window):
-        for files, _ in found:
-            yield read_plan(files.plan)
 
 
 def newest_refresh(installation: Installation, deployment: str, window: Window | None = None) -> Plan | None:

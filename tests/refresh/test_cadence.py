@@ -11,6 +11,7 @@ from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline, schedule
 from slc_ops.refresh.backfill import windows_between
 from slc_ops.refresh.schedule import check_window, late_window, note_notified
+from slc_ops.refresh.versions import Outcome
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, configure
@@ -24,18 +25,12 @@ def deployment(**settings: Any) -> Deployment:
     )
 
 
-class Refreshed:
-    """A decided refresh, with the fields that the grid uses."""
-
-    def __init__(self, window: Window) -> None:
-        self.window = window
-
-
 def test_an_overlapping_change_of_cadence_is_refused_with_a_remedy(
     school: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = [Refreshed(each) for each in [*NEWEST.before(1), NEWEST]]
-    monkeypatch.setattr(schedule, "decided_refreshes", lambda *_: iter(done))
+    forms = [each.as_dict() for each in [*NEWEST.before(1), NEWEST]]
+    done = [[(None, Outcome(form, 1, "promote", "change", "slc", ""))] for form in forms]
+    monkeypatch.setattr(schedule, "outcomes", lambda *_: iter(done))
     configure(school, window={"days": 14, "anchor": "2026-02-02"})
 
     with pytest.raises(SettingsError) as refusal:

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.airflow.page.items import find_items
-from slc_ops.airflow.page.overview import refresh_of
 from slc_ops.base.files import read_json, write_json
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
 from slc_ops.observability.metrics import collect
+from slc_ops.observability.stored import refresh_of
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.erasure import erase
 from slc_ops.refresh.plan import Plan

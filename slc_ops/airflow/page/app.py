@@ -17,7 +17,6 @@ from slc_ops.airflow.page.overview import (
     broken_entries,
     cards,
     figure_file,
-    refresh_of,
     replays,
     validation_page,
     why,
@@ -25,7 +24,7 @@ from slc_ops.airflow.page.overview import (
 from slc_ops.airflow.page.render import ASSETS, render
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
-from slc_ops.observability.stored import newest_audit, reached_by_link
+from slc_ops.observability.stored import newest_audit, reached_by_link, refresh_of
 from slc_ops.registry import Registry, Version
 from slc_ops.settings.environment import Installation
 

@@ -10,11 +10,10 @@ from slc_ops.airflow.page.access import Schedule
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.window import Window
 from slc_ops.evidence.verdict import method_in_words, parameters_in_words
-from slc_ops.observability.stored import newest_validation, stored_json
+from slc_ops.observability.stored import Origin, newest_validation, refresh_of, stored_json
 from slc_ops.observability.troubles import Trouble, troubles
 from slc_ops.quality.result import PAGE
 from slc_ops.refresh.backbone import read_backbone_change
-from slc_ops.refresh.files import VERSIONS, RefreshFiles
 from slc_ops.registry import ChampionChange, Registry, Version
 from slc_ops.registry.overview import Glance, overview
 from slc_ops.registry.rules import TakenBack
@@ -150,7 +149,7 @@ def _figures(installation: Installation, version: Version | None) -> list[str]:
     return [] if origin is None else [name for name in FIGURES if figure_file(origin, name).is_file()]
 
 
-def figure_file(origin: "Origin", name: str) -> Path:
+def figure_file(origin: Origin, name: str) -> Path:
     """Return the path of a figure in a refresh's report."""
     return origin.files.report / "figures" / f"{name}.png"
 
@@ -211,24 +210,6 @@ def _stop_sentence(result: dict[str, Any], window: str) -> str:
     more = f" (and {len(critical) - 1} more)" if len(critical) > 1 else ""
     why = f": {critical[0]['sentence']}{more}" if critical else ""
     return f"Validation stopped window {window}{why}."
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The refresh that registered a version, and the directory of its parameter set."""
-
-    files: RefreshFiles
-    parameters: Path
-
-
-def refresh_of(installation: Installation, version: Version) -> Origin | None:
-    """Return the refresh that registered a version; None if it is not on this host."""
-    for file in (installation.refreshes(version.deployment) / version.window.key).glob(f"*/{VERSIONS}"):
-        for each in stored_json(installation, file).get("versions") or []:
-            if each["number"] == version.number:
-                # Use only the last path component, so that the file cannot point outside.
-                return Origin(RefreshFiles(file.parent), file.parent / Path(each["parameters"]).name)
-    return None
 
 
 def replays(installation: Installation, name: str) -> dict[str, Path]:
