@@ -1,12 +1,13 @@
 """The weekly refresh relative to one comparison of the same methods: first week, next week, by step.
 
-    python benchmarks/refresh_speed.py [--rows-per-week 5e6] [--home DIR]
+    python benchmarks/refresh_speed.py [--rows-per-week 5e6] [--methods base,platt,slc_eb] [--home DIR]
 
 A lake of nine simulated weeks (200,000 users and 30,000 items at five million rows a week) is refreshed for
-its eighth week from scratch, then for its ninth, with every method; then ``compare`` fits and scores the same
-methods once, on the calibration and test weeks of the newest fold, with intervals, like ``slc-ops compare``.
-Each runs in a separate process; ratios are between wall times of one run. The bars: the first refresh within
-15 ×, the next within 3.5 × the comparison, 2.5 GB at most.
+its eighth week from scratch, then for its ninth; then ``compare`` fits and scores the same methods once, on
+the calibration and test weeks of the newest fold, with intervals, like ``slc-ops compare``. Each runs in a
+separate process; ratios are between wall times of one run. The bars, for ``base``, ``platt`` and ``slc_eb``:
+the first refresh within 11 ×, the next within 2.8 × the comparison, 2.2 GB at most. ``--methods all`` has no
+bars.
 
     python benchmarks/refresh_speed.py --lists [--rows-per-week 3e5]
 
@@ -23,29 +24,33 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from slc_ops.base.methods import METHODS as KNOWN
 
 HERE = Path(__file__)
 NAME, CALIBRATION_WEEKS = "bench", 4
 FIRST, NEXT = "2026-02-23/2026-03-02", "2026-03-02/2026-03-09"
-BARS = {"first": 15.0, "next": 3.5}
-PEAK_BAR_GB = 2.5
+METHODS = ("base", "platt", "slc_eb")
+BARS = {"first": 11.0, "next": 2.8}
+PEAK_BAR_GB = 2.2
 LISTS_BAR, LISTS_WEEKS = 1.6, 29
 LISTS_FIRST, LISTS_NEXT = "2026-07-13/2026-07-20", "2026-07-20/2026-07-27"
 FULL = 5_000_000
 
 
-def measure(rows_per_week: int, home: Path | None = None) -> dict[str, Any]:
+def measure(rows_per_week: int, home: Path | None = None, methods: Sequence[str] = METHODS) -> dict[str, Any]:
     """All three runs; seconds, steps and peaks of each."""
     with tempfile.TemporaryDirectory(prefix="slc-ops-bench-") as scratch:
         place = home or Path(scratch)
         place.mkdir(parents=True, exist_ok=True)
         if not (place / "lake").exists():
-            run("prepare", place, rows_per_week)
+            run("simulated", place, place / "lake", rows_per_week, 9)
+        declare(place, place / "lake", list(methods))
         found = {"first": run("refresh", place, FIRST), "next": run("refresh", place, NEXT)}
-        found["compare"] = run("compare", place)
+        found["compare"] = run("compare", place, *methods)
     for name in BARS:
         found[name]["times_compare"] = found[name]["seconds"] / found["compare"]["seconds"]
     return found | {"rows_per_week": rows_per_week}
@@ -98,15 +103,6 @@ def run(what: str, home: Path, *arguments: object) -> dict[str, Any]:
     return found
 
 
-def prepare(home: Path, rows_per_week: str) -> dict[str, Any]:
-    """The lake and its deployment with every method."""
-    from slc_ops.base.methods import METHODS
-
-    simulated(home, home / "lake", rows_per_week, 9)
-    declare(home, home / "lake", list(METHODS))
-    return {}
-
-
 def simulated(_: Path, lake: Path | str, rows_per_week: str, weeks: int | str) -> dict[str, Any]:
     """A lake of some weeks."""
     from slc_ops.demo.simulate import simulate
@@ -147,14 +143,14 @@ def refresh(home: Path, window: str) -> dict[str, Any]:
     return {"steps": steps, "cpu_steps": cpu}
 
 
-def compare(home: Path) -> dict[str, Any]:
+def compare(home: Path, *methods: str) -> dict[str, Any]:
     """The same methods once, as ``slc-ops compare`` does it."""
     from slc_ops.evidence.compare import compare as compare_methods
     from slc_ops.rows.interactions import InteractionLog
 
     weeks = sorted((home / "home" / "windows" / NAME).glob("20*/log.parquet"))
     calibration, test = weeks[-1 - CALIBRATION_WEEKS : -1], weeks[-1]
-    compare_methods(InteractionLog.read(calibration), InteractionLog.read(test))
+    compare_methods(InteractionLog.read(calibration), InteractionLog.read(test), methods=methods)
     return {}
 
 
@@ -180,7 +176,7 @@ def child(what: str, *arguments: str) -> None:
     keep_memory_between_batches()  # as the command line does
     begun = time.perf_counter()
     known: dict[str, Callable[..., dict[str, Any]]] = {
-        "prepare": prepare, "simulated": simulated, "refresh": refresh, "compare": compare,
+        "simulated": simulated, "refresh": refresh, "compare": compare,
     }  # fmt: skip
     found = known[what](Path(arguments[0]), *arguments[1:])
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -191,13 +187,17 @@ def child(what: str, *arguments: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--lists", action="store_true", help="the default list beside it without slc_mix")
+    parser.add_argument("--methods", default=",".join(METHODS), help="names, or all")
     parser.add_argument("--rows-per-week", type=float, help="default five million; with --lists 300,000")
     parser.add_argument("--home", type=Path, help="keep lake and results here (default: a temporary folder)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON instead of a table")
     given = parser.parse_args()
-    measured, shown, rows = (measure_lists, lists_table, 300_000) if given.lists else (measure, table, FULL)
-    found = measured(int(given.rows_per_week or rows), given.home)
-    print(json.dumps(found) if given.json else shown(found))
+    if given.lists:
+        found = measure_lists(int(given.rows_per_week or 300_000), given.home)
+    else:
+        methods = list(KNOWN) if given.methods == "all" else given.methods.split(",")
+        found = measure(int(given.rows_per_week or FULL), given.home, methods)
+    print(json.dumps(found) if given.json else (lists_table if given.lists else table)(found))
 
 
 if __name__ == "__main__":
