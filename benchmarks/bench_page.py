@@ -86,9 +86,9 @@ def refresh_text(figures: list[Figures]) -> str:
         for title, (name, bar) in zip(titles, refresh_speed.BARS.items(), strict=True)
     )
     return (
-        f"Nine weeks of {found['rows_per_week']:,} rows, `base`, `platt` and `slc_eb`, all steps from extraction "
-        "to promotion relative to one `slc-ops compare` of the same methods on the newest fold's calibration and test weeks "
-        f"with intervals: {ratios}. Peak {peak:.1f} GB "
+        f"Nine weeks of {found['rows_per_week']:,} rows, `base`, `platt` and `slc_eb`, all steps from "
+        "extraction to promotion relative to one `slc-ops compare` of the same methods on the newest fold's "
+        f"calibration and test weeks with intervals: {ratios}. Peak {peak:.1f} GB "
         f"({_bar(peak, refresh_speed.PEAK_BAR_GB)}). The bars are set at five million rows a week; the "
         f"rows after the peak are the seconds of each step.\n\n{refresh_speed.table(found)}"
     )
