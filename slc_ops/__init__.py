@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from slc_ops.api.comparing import compare as compare
     from slc_ops.api.comparing import detectability as detectability
     from slc_ops.api.estimator import ItemCalibrator as ItemCalibrator
+    from slc_ops.api.estimator import load as load
     from slc_ops.api.replaying import replay as replay
-    from slc_ops.api.storing import load as load
 
 _PUBLIC = {
     "ItemCalibrator": "estimator",
     "compare": "comparing",
     "detectability": "comparing",
-    "load": "storing",
+    "load": "estimator",
     "replay": "replaying",
 }
 """Name → the module of ``slc_ops.api`` that has it."""

@@ -349,6 +349,30 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         return sigmoid(logit), parameters.correct(ids, logit, time, groups=groups, users=users)
 
 
+def load(
+    directory: str | Path,
+    *,
+    item: Column | None = "item_id",
+    logit: Column | None = None,
+    probability: Column | None = None,
+    time: Column | None = None,
+) -> ItemCalibrator:
+    """Load a fitted calibrator from a parameter set of ``slc-ops fit``, a refresh or ``save``.
+
+    Digests, schema version and golden vectors are verified. The column arguments name the columns that
+    ``predict_proba`` reads; the classes are 0 and 1. Needs the extra ``sklearn``.
+
+    Raises:
+        ParameterSetError: The set is incomplete, altered, or of an unknown schema version.
+    """
+    with as_value_errors():
+        parameters = ParameterSet.read(Path(directory))
+    calibrator = ItemCalibrator(parameters.method, item=item, logit=logit, probability=probability, time=time)
+    calibrator.parameters_, calibrator.item_rates_ = parameters, None
+    calibrator.classes_ = np.array([0, 1])
+    return calibrator
+
+
 def _warn_of_probabilities(log: InteractionLog) -> None:
     """Warn if all "logits" lie in [0, 1] and the labels are more likely under probabilities."""
     if not log.has("logit") or not log.n_rows:

@@ -1,7 +1,9 @@
 """``control``: the paper's two controls and their data."""
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -97,26 +99,19 @@ def _run(control: str, data: Path | None, backbone: str | None, seed: int | None
         raise click.exceptions.Exit(1)
 
 
-def _bar() -> Any:
-    """Return a context with (tell, advance) callbacks; they draw a progress bar if stderr is a terminal."""
-    import sys
-    from contextlib import contextmanager
-
-    @contextmanager
-    def plain() -> Any:
+@contextmanager
+def _bar() -> Iterator[tuple[Callable[[str], None], Callable[[int, int | None], None]]]:
+    """Yield the callbacks (tell, advance); they draw a progress bar if stderr is a terminal."""
+    if not sys.stderr.isatty():
         yield (lambda text: say(f"  {text}")), (lambda done, total: None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    @contextmanager
-    def drawn() -> Any:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bars:
-            task = bars.add_task("", total=None)
-            yield (
-                lambda text: bars.reset(task, description=text, total=None),
-                lambda done, total: bars.update(task, completed=done, total=total),
-            )
-
-    return drawn() if sys.stderr.isatty() else plain()
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task("", total=None)
+        yield (
+            lambda text: bars.reset(task, description=text, total=None),
+            lambda done, total: bars.update(task, completed=done, total=total),
+        )

@@ -341,7 +341,7 @@ def test_an_item_is_explained_with_the_sums_of_its_rows(tmp_path: Path) -> None:
     loaded = slc_ops.load(calibrator.save(tmp_path / "set"), item="problem", logit="score")
     kept = loaded.explain("item-17")
     assert (kept.observed, kept.predicted, kept.rows, kept.offset) == (None, None, len(mine), found.offset)
-    assert "whose rates a saved set does not keep" in kept.sentence
+    assert "whose rates a saved set does not store" in kept.sentence
     assert "usual score" not in kept.sentence
     assert "goes from 50.0% to" in kept.sentence
     assert loaded.explain("item-17", features(rows), rows["correct"]) == found
