@@ -156,9 +156,9 @@ def replay() -> str:
 def backfill_dag() -> DAG:
     """Build ``slc_backfill``."""
     choices = {
-        "promote": ("Promote", "Let these windows move the champion"),
-        "again": ("Again", "Refresh windows that have a version, too"),
-        "dry_run": ("Dry run", "Only say what would be done"),
+        "promote": ("Promote", "Let these windows change the champion"),
+        "again": ("Again", "Also refresh windows that have a version"),
+        "dry_run": ("Dry run", "Only report what would be done"),
     }
     fields = {
         name: Param(False, type="boolean", title=title, description=text)

@@ -154,7 +154,7 @@ def rollback_dag() -> DAG:
             type=["null", "integer"],
             minimum=1,
             title="Version",
-            description="An earlier champion; empty: the one before the present champion",
+            description="An earlier champion; empty: the previous one",
         ),
         windows=Param(
             None,
@@ -170,7 +170,7 @@ def rollback_dag() -> DAG:
             title="Leave its window out",
             description="Later fits leave out the window of the rolled-back version",
         ),
-        reason=reason_field("the present champion should go"),
+        reason=reason_field("the current champion should be replaced"),
     )
 
 

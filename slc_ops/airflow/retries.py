@@ -32,9 +32,9 @@ def retry_policy() -> ExceptionRetryPolicy:
             RetryRule(PromotionRefused, final, reason="the rules of promotion forbid this move"),
             RetryRule(RegistryError, RetryAction.DEFAULT, reason="registry or ledger may be back soon"),
             RetryRule(SourceUnavailable, RetryAction.DEFAULT, reason="the log's source may be back soon"),
-            RetryRule(StorageError, RetryAction.DEFAULT, reason="the disk may have room again soon"),
-            RetryRule(SlcError, final, reason="trying again would give the same answer"),
-            RetryRule(BUGS, final, reason="a defect in the code; trying again would hit it again"),
+            RetryRule(StorageError, RetryAction.DEFAULT, reason="the disk may have space again soon"),
+            RetryRule(SlcError, final, reason="a retry would give the same result"),
+            RetryRule(BUGS, final, reason="a defect in the code; a retry would fail again"),
         ]
     )
 

@@ -33,7 +33,7 @@ def extract(deployment: str) -> str:
     # Not the DAG's end_date: it would also forbid a manual run for the last window, whose logical
     # date is later.
     if settings.ends_at is not None and window.end > settings.ends_at:
-        raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies behind it")
+        raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies after it")
     check_window(installation, deployment, window, hint="slc-ops refresh --off-grid")
     check_labels_due(window, settings.label_lag, run_due(), hint="slc-ops refresh --force")
     pipeline.extract(installation, deployment, window)

@@ -70,4 +70,4 @@ def no_event(settings: Deployment, window: Window) -> str | None:
         named = (event.extra or {}).get("window") or getattr(event, "partition_key", None)
         if settings.cadence.parse(named) == window if named else event.timestamp >= window.end:
             return None
-    return f"the asset {schedule.asset} has no event about {window}"
+    return f"the asset {schedule.asset} has no event for {window}"

@@ -11,7 +11,7 @@ from slc_ops.base.errors import SettingsError
 MIN_LENGTH = 24
 MIN_DISTINCT = 8
 FERNET = "AIRFLOW__CORE__FERNET_KEY"
-REMEDY = "make env writes good ones into a new .env; docs/runbooks.md says how to rotate one"
+REMEDY = "make env writes good ones into a new .env; docs/runbooks.md explains how to rotate one"
 
 _NAMES = re.compile(r"(PASSWORD|SECRET|SECRET_KEY|SECRET_ACCESS_KEY|TOKEN|FERNET_KEY)$")
 _OURS = ("AIRFLOW", "MLFLOW_", "SLC_OPS_", "POSTGRES_", "AWS_SECRET_ACCESS_KEY")
@@ -59,7 +59,7 @@ def check_secrets(environment: Mapping[str, str]) -> None:
             raise SettingsError(f"the secret in {name} is too weak: {fault}; {REMEDY}")
         if "://" in environment[name] and not re.fullmatch(r"[A-Za-z0-9._~-]+", secret):
             raise SettingsError(
-                f"the password in {name} holds characters that mean something in a URL; "
+                f"the password in {name} contains characters with a special meaning in URLs; "
                 f"use letters, digits and . _ ~ - only; {REMEDY}"
             )
     if FERNET in environment and not all(

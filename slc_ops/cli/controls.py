@@ -61,7 +61,7 @@ def movielens(data: Path | None, backbone: str | None, seed: int | None) -> None
 @control.command()
 @click.argument("dataset", type=click.Choice(["ml-100k", "ml-1m", "bts"]))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to put the files in.")
-@click.option("--yes", is_flag=True, help="The terms are known and accepted; do not ask.")
+@click.option("--yes", is_flag=True, help="Accept the terms without a prompt.")
 @json_option
 def download(dataset: str, out: Path, yes: bool) -> None:
     """Download a control's full data: resumable, with progress, verified by size and checksum."""

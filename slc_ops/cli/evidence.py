@@ -96,7 +96,7 @@ def paper(
 
     if len(calibrations) != len(tests):
         raise click.UsageError(
-            f"{len(calibrations)} --calibration and {len(tests)} --test: give them in pairs"
+            f"{len(calibrations)} --calibration and {len(tests)} --test: pass them in pairs"
         )
     if len(histories) not in (0, 1, len(tests)):
         raise click.UsageError(

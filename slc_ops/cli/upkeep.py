@@ -80,7 +80,7 @@ def erase(file: Path, column: str, actor: str | None) -> None:
         rows.append(
             [receipt.deployment, str(len(details["users"])), gone, str(len(details["rows"])), learned]
         )
-    columns = ["deployment", "users", "rows", "windows", "versions that had learned from them"]
+    columns = ["deployment", "users", "rows", "windows", "versions fitted on their rows"]
     print_table("Erased", columns, rows)
     if not receipts:
         say("no deployment is known here, so nothing was erased; see SLC_OPS_HOME")

@@ -162,7 +162,7 @@ def _show_tasks(lines: Iterable[str], log: TextIO) -> None:
 def _last_error(log: Path) -> str:
     said = r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Stopped|Failed): .+)|(Error loading DAG from [^\[]+)"
     errors = ["".join(pair) for pair in re.findall(said, log.read_text(errors="replace"), re.MULTILINE)]
-    return errors[-1][:500] if errors else "no task said why"
+    return errors[-1][:500] if errors else "no task gave a reason"
 
 
 def show_result(home: Path) -> None:

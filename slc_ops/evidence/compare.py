@@ -152,7 +152,7 @@ class Comparison:
             [group, count(each.rows), *(each[metric.name].text(metric.signed) for metric in paired_metrics())]
             for group, each in self.by_group[name].items()
         ]
-        title = f"{name} minus {REFERENCE} by group, with 95 % intervals that hold for all groups together"
+        title = f"{name} minus {REFERENCE} by group, with simultaneous 95 % intervals"
         return title, ["group", "rows", *(f"Δ {metric.title}" for metric in paired_metrics())], rows
 
     def _group(self, group: str, parts: Mapping[str, SliceMetrics]) -> dict[str, dict[str, Any]]:

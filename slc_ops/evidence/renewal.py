@@ -141,7 +141,7 @@ def _backwards(after: ParameterSet, slope_error: float) -> str | None:
     if affine is None or affine["a"] > min(0.0, -2 * slope_error):
         return None
     return (
-        f"the slope of {after.method} is {affine['a']:.3f}: the backbone ranks no better than backwards, "
+        f"the slope of {after.method} is {affine['a']:.3f}: the backbone does not rank, or ranks in reverse; "
         "check its logits"
     )
 

@@ -234,7 +234,7 @@ class Replay:
 
         platt, frozen = self.against("platt").get(SERVED), self.against("base").get(SERVED)
         if platt is None or frozen is None:
-            return "No window could be scored: there is nothing before the first one to learn from."
+            return "No window could be scored: the first one has no earlier window."
         text = (
             f"Over {platt.windows} scored windows the served versions would have an NLL of "
             f"{signed(platt.mean)} against Platt refitted every window and {signed(frozen.mean)} against the "

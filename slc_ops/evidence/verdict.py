@@ -185,8 +185,9 @@ def slice_reasons(found: dict[str, "PairedDifference"], rules: "Decision") -> li
         if low is not None and low > (limit or 0.0):
             where = slice_in_words(name)
             text = (
-                f"on {where} its probabilities are worse than Platt's: NLL {difference.nll.text()}, an "
-                f"interval of {share(difference.confidence)} for {difference.n_simultaneous} slices together"
+                f"on {where} its probabilities are worse than Platt's: NLL {difference.nll.text()}, "
+                f"a {share(difference.confidence)} interval, simultaneous over "
+                f"{difference.n_simultaneous} slices"
             )
             effect: Effect = "note" if limit is None else "hold"
             found_nll = difference.nll.estimate, low, difference.nll.high
@@ -273,7 +274,7 @@ def parameters_in_words(verdict: Mapping[str, Any]) -> str:
     if renewal is not None:
         return _renewal_in_words(renewal)
     frozen = verdict["decision"]["method"] == FROZEN
-    return "The frozen model has none." if frozen else "They stay as they are."
+    return "The frozen model has none." if frozen else "They are unchanged."
 
 
 def _renewal_in_words(renewal: Mapping[str, Any]) -> str:

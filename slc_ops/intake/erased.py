@@ -82,7 +82,7 @@ class Erased:
         """Raise if users were erased since the list was read: rows selected by it must not be kept."""
         if Erased(self._directory.parent, self.path.stem).users != self.users:
             raise SourceUnavailable(
-                "users were erased while the window was being extracted; it was thrown away, try again"
+                "users were erased while the window was being extracted; its rows were discarded, try again"
             )
 
     def _read_salt(self) -> bytes:

@@ -117,7 +117,7 @@ class LogWriter:
         try:
             return log_writer(self.path, schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InputError(f"the log cannot be kept as Parquet: {error}; map other columns") from None
+            raise InputError(f"the log cannot be stored as Parquet: {error}; map other columns") from None
 
     def _fit(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if batch.schema == schema:

@@ -62,9 +62,7 @@ def collect(installation: Installation, now: datetime) -> list[Gauge]:
         every = deployments[name].cadence.days * deployments[name].refresh_every
         interval.add(86400 * every, deployment=name)
     free = Gauge("slc_ops_disk_free_bytes", "Bytes that are free below SLC_OPS_HOME.")
-    least = Gauge(
-        "slc_ops_disk_least_bytes", "Fewer free bytes than these are trouble (SLC_OPS_MIN_FREE_MB)."
-    )
+    least = Gauge("slc_ops_disk_least_bytes", "Minimum of free bytes (SLC_OPS_MIN_FREE_MB).")
     free.add(free_bytes(installation))
     least.add(ServiceVariables.read().min_free_mb << 20)
     decided = {name: list(outcomes(installation.refreshes(name))) for name in names}
@@ -145,7 +143,7 @@ def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
 def _window_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
     rows = Gauge("slc_ops_window_rows", "Rows of the newest validated window.")
     quarantined = Gauge(
-        "slc_ops_window_quarantined_rows", "Rows of the newest validated window that were set aside."
+        "slc_ops_window_quarantined_rows", "Rows of the newest validated window that were quarantined."
     )
     share = Gauge("slc_ops_window_quarantined_share", "Their share of its rows.")
     failing = Gauge("slc_ops_window_failed_share", "Share of its rows that fail a check of single rows.")
@@ -205,7 +203,7 @@ def _quality_metrics(decided: Mapping[str, Decided]) -> list[Gauge]:
     value = Gauge("slc_ops_quality", "A method on the newest window, fitted on the windows before it.")
     gain = Gauge(
         "slc_ops_gain_over_platt",
-        "How much better than Platt scaling, on the same rows; above 0 is better, whatever the metric.",
+        "Gain over Platt scaling on the same rows; above 0 is better for every metric.",
     )
     verdicts = Gauge("slc_ops_refreshes", "Refreshes on disk by their verdict.")
     for name, found in decided.items():

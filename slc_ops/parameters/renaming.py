@@ -58,7 +58,7 @@ def renamed(parameters: ParameterSet, mapping: dict[str, str]) -> ParameterSet:
     """
     effect = parameters.effects.get("item")
     if effect is None:
-        raise InputError(f"{parameters.method} looks at the score alone and has no items to rename")
+        raise InputError(f"{parameters.method} uses only the score and has no items to rename")
     ids = effect.table.column("id").combine_chunks()
     known = {str(each) for each in pc.unique(ids).to_pylist()}
     if unknown := sorted(set(mapping) - known):

@@ -134,7 +134,7 @@ def check_space(directory: Path, megabytes: int) -> None:
     if free < megabytes:
         raise SettingsError(
             f"the volume of {directory} is full: {free} MB are free, {megabytes} MB are needed "
-            "(SLC_OPS_MIN_FREE_MB); make room, then start again"
+            "(SLC_OPS_MIN_FREE_MB); free space, then start again"
         )
 
 

@@ -83,12 +83,12 @@ def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
     )  # fmt: skip
     yield Rule(
         "columns_changed", "columns_changed", "warning",
-        "columns are not those of the window before: a missing weight is 1, a probability becomes its logit, "
+        "columns differ from the previous window: a missing weight is 1, a probability becomes its logit, "
         "an integer and its text are one id", high=0,
     )  # fmt: skip
     yield Rule(
         "history_empty", "windows_before", "warning",
-        "no window before it holds usable rows: rows, items, labels and logits are compared with nothing",
+        "no earlier window has usable rows: rows, items, labels and logits are not compared",
         low=1,
     )  # fmt: skip
     yield from drift_rules(quality)
@@ -115,7 +115,7 @@ def schema_rules(required: Collection[str]) -> Iterator[Rule]:
             f"{column}_type",
             f"type_{column}",
             "critical",
-            f"column {column} must be there in its type",
+            f"column {column} must exist with its type",
             values=values,
         )
     yield Rule(
@@ -133,7 +133,7 @@ def row_rules(budget: float, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
         yield Rule(code, f"share_{code}", "critical", sentence, high=budget, about_rows=True)
         yield Rule(code, f"share_{code}", "warning", sentence, high=0.0, about_rows=True)
     yield Rule(
-        "quarantine_over_budget", "share_failed_rows", "critical", "few rows may fail any row check at all",
+        "quarantine_over_budget", "share_failed_rows", "critical", "only a few rows may fail row checks",
         high=budget, about_rows=True,
     )  # fmt: skip
 
@@ -150,7 +150,7 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
         ("label_rate_shift", "label_rate_shift", f"label rate against {past}", quality.label_rate_shift),
         (
             "label_rate_leap", "label_rate_leap",
-            f"label rate against {past}, in multiples of their own reach", quality.label_rate_leap,
+            f"label rate against {past}, in multiples of their own variation", quality.label_rate_leap,
         ),
         (
             "label_misfit", "label_misfit_leap",
@@ -178,7 +178,7 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
         ),
         (
             "labels_repeated", "share_labels_repeated",
-            "share of labels of an event that has another", quality.labels_repeated,
+            "share of further labels of an event", quality.labels_repeated,
         ),
         (
             "labels_contradictory", "share_labels_contradictory",
@@ -186,13 +186,13 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
         ),
         (
             "labels_early", "share_labels_early",
-            "share of rows with a label from before them", quality.labels_early,
+            "share of rows whose label is earlier than the row", quality.labels_early,
         ),
         (
             "labels_changed", "share_labels_changed",
-            "share of rows whose label has changed since they were extracted before", quality.labels_changed,
+            "share of rows whose label has changed since the previous extraction", quality.labels_changed,
         ),
-        ("hours_silent", "silent_hours", "longest stretch of hours without a row", quality.silent_hours),
+        ("hours_silent", "silent_hours", "longest time without a row, in hours", quality.silent_hours),
     )  # fmt: skip
     severities: tuple[Severity, Severity] = ("critical", "warning")
     for code, measure, sentence, limit in limits:

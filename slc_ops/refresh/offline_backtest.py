@@ -82,7 +82,7 @@ def run_backtest(
 def newest_window(settings: Deployment) -> Window:
     """Return the window with the newest row of a lake; other sources raise :class:`SettingsError`."""
     if not isinstance(settings.source, LakeSource):
-        raise SettingsError("give the newest window with --window START/END; only a lake can be asked for it")
+        raise SettingsError("give the newest window with --window START/END; only a lake can determine it")
     always = Window(datetime(1, 1, 8, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
     lake = Lake(settings.source, Installation.from_environment().home, always)
     name = settings.source.columns.get("event_time", "event_time")

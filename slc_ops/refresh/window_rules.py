@@ -174,7 +174,7 @@ def plan_folds(windows: Sequence[tuple[Window, Path]], reach: Reach, *, summed: 
             )  # fmt: skip
     if not planned or planned[-1].window != newest:
         notes.append(
-            f"there is no window to learn from before {newest}: its later part was scored by fits on its "
+            f"there is no earlier window to fit on before {newest}: its later part was scored by fits on its "
             "earlier part"
         )
         alone = starts_up_to(newest, reach)[-1:]
@@ -320,7 +320,7 @@ def _way_out(cadence: Cadence, other: Window, end: datetime) -> str:
     day = end.astimezone(ZoneInfo(cadence.zone)).date()
     return (
         f"its windows had other bounds then: continue with {free}, or set window.anchor to {day} so that one "
-        "begins there, or give the new cadence a deployment of its own; "
+        "begins there, or use a separate deployment for the new cadence; "
     )
 
 

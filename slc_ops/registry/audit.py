@@ -86,8 +86,8 @@ def erasure_findings(ledger: Ledger, deployment: str, home: Path) -> list[Findin
     if not lost:
         return []
     sentence = (
-        f"{lost} of {len(erased)} erased users are not on the list {listed.path} any more, so that the next "
-        "extraction brings their rows back: restore the list from its backup, or erase these users again"
+        f"{lost} of {len(erased)} erased users are not on the list {listed.path} any more, so the next "
+        "extraction would restore their rows: restore the list from its backup, or erase these users again"
     )
     return [Finding(deployment, "erased", sentence)]
 

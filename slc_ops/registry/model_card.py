@@ -27,9 +27,9 @@ def model_card(publication: Publication, pages: str) -> str:
         _evidence(dict(flat(publication.metrics))),
         "\n".join(f"- {reason}" for reason in reasons(verdict)),
         _slices(publication),
-        "**Limits.** An item without rows in these windows has no correction of its own. The figures are "
-        "those of one window, fitted on the windows before it; intervals resample users. It says nothing "
-        "about single users.",
+        "**Limits.** An item without rows in these windows has no correction. The figures are "
+        "those of one window, fitted on the previous windows; intervals resample users. The card makes no "
+        "statement about single users.",
         f"**Data and code.** input `{publication.input_digest[:16]}`, settings "
         f"`{publication.config_digest[:16]}`, code `{publication.code_version}`.",
         f"[Report, data docs, backtest and verdict]({pages}) are artifacts of the run: "

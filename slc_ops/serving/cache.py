@@ -76,7 +76,7 @@ def _named(path: Path) -> Named | None:
     except FileNotFoundError:
         return None
     except (SlcError, OSError, ValueError, TypeError) as error:
-        _log.warning("%s does not say what served last: %s", path, error)
+        _log.warning("%s does not name the last served version: %s", path, error)
         return None
 
 

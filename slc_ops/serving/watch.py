@@ -51,7 +51,10 @@ class Health:
         silent = (now - self._agreed_at).total_seconds()
         if silent <= self._patience:
             return None
-        return now, f"the registry has not been asked for {silent:.0f} s: the watcher of this process is gone"
+        return (
+            now,
+            f"the registry has not been asked for {silent:.0f} s: the watcher of this process has stopped",
+        )
 
 
 class Watcher:

@@ -30,7 +30,7 @@ def test_valid_secrets_pass() -> None:
         ("SLC_OPS_METRICS_TOKEN", "x" * 64, "1 different"),
         ("AIRFLOW__CELERY__BROKER_URL", "redis://:hunter2@redis:6379/0", "7 characters"),
         ("AIRFLOW__CELERY__BROKER_URL", "redis://:@redis:6379/0", "0 characters"),
-        ("SLC_OPS_LEDGER_URL", f"postgresql://me:{GOOD}/with@sign@db/ledger", "mean something in a URL"),
+        ("SLC_OPS_LEDGER_URL", f"postgresql://me:{GOOD}/with@sign@db/ledger", "special meaning in URLs"),
         ("AIRFLOW__CORE__FERNET_KEY", GOOD, "not 32 bytes"),
         ("AIRFLOW__CORE__FERNET_KEY", "é" + FERNET, "not 32 bytes"),
     ],

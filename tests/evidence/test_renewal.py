@@ -73,7 +73,7 @@ def test_the_limit_has_a_floor_after_small_renewals():
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        (made(a=-0.2), "backwards"),
+        (made(a=-0.2), "ranks in reverse"),
         (made(a=float("nan")), "not finite"),
         (made(offsets=(np.nan, 0.0, 0.0)), "not finite"),
     ],
@@ -111,7 +111,7 @@ def test_reversed_logits_are_held_as_long_as_they_last():
     again = check_renewal(made(a=-1.0), past, MOMENTS, held_before=True)
     assert not turned.accepted
     assert not again.accepted
-    assert "backwards" in again.sentence
+    assert "ranks in reverse" in again.sentence
 
 
 def test_the_slope_of_an_uninformative_backbone_may_cross_0():

@@ -111,7 +111,7 @@ def test_the_reason_states_that_the_intervals_are_simultaneous():
     pairs[0][0].means["nll"] = pairs[0][1].means["nll"] + 0.3 * pairs[0][1].weight
     found = dict(zip([f"group:{k}" for k in range(54)], differences(pairs, simultaneous=True), strict=True))
     (reason,) = slice_reasons(found, BLOCKING)
-    assert "an interval of 95% for 54 slices together" in reason.sentence
+    assert "a 95% interval, simultaneous over 54 slices" in reason.sentence
 
 
 def test_older_evidence_is_read_as_separate_intervals():

@@ -149,7 +149,7 @@ def draw_density(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawi
         "density",
         "Differences from Platt by observations per item",
         "Test rows of the newest window by how often their item occurs in the calibration windows, with "
-        "user-clustered intervals. Cold-start items have no offset of their own.",
+        "user-clustered intervals. Cold-start items have no offset.",
         svg,
     )
 
@@ -175,7 +175,7 @@ def draw_contenders(directory: Path, replay: Replay) -> Drawing | None:
         "contenders",
         "All contenders against Platt",
         f"Dots are means over the windows, thick lines their {share(replay.confidence)} intervals, whose "
-        "unit is the window. Thin lines span where a single further window is to be expected.",
+        "unit is the window. Thin lines are the expected range of one further window.",
         svg,
         wide=True,
     )

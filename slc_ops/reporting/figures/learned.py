@@ -78,8 +78,8 @@ def draw_offsets(directory: Path, parameters: ParameterSet | None) -> Drawing | 
         "offsets",
         "Offsets by observations of the item",
         f"Each dot is an item's offset ({len(shown)} of {count(len(n))} shown, evenly by count; their "
-        f"standard deviation is {number(offset.std(), 2)}); the grey line leads to what its own rows alone "
-        "would say. The prior pulls sparse items towards zero.",
+        f"standard deviation is {number(offset.std(), 2)}); the grey line leads to the estimate from its own "
+        "rows alone. The prior pulls sparse items towards zero.",
         svg,
     )
 
