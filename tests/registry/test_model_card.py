@@ -56,4 +56,7 @@ def test_a_warm_start_is_on_the_card(registry: Registry, parameters: Path, tmp_p
     ParameterSet.read(parameters).with_provenance(prior_mean=mean).write(tmp_path / "warm")
     version = registry.publish(publication(tmp_path / "warm"))
     said = registry.client.get_model_version("slc-demo", str(version.number)).description
-    assert "**Warm start.** Begins from 0.5 of the offsets of backbone gru-7: held-out NLL lower by 0.0123" in said
+    assert (
+        "**Warm start.** Begins from 0.5 of the offsets of backbone gru-7: held-out NLL lower by 0.0123"
+        in said
+    )
