@@ -6,7 +6,9 @@ evaluated on the rows: :mod:`slc_ops.quality.own`.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +46,28 @@ class Evaluated:
 def library() -> Any:
     """Import Great Expectations without telemetry; the library reads the variable on import."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx
+    with _without_spark_connect():
+        import great_expectations as gx
 
     return gx
+
+
+@contextmanager
+def _without_spark_connect() -> Iterator[None]:
+    """Hide Spark Connect from the import of Great Expectations.
+
+    In a Python without a main file (``python -c``, a worker of pytest-xdist) PySpark takes that import for
+    its own doctests, and ends the process with exit code 0 if packages of Spark Connect are missing.
+    """
+    name = "pyspark.sql.connect"
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
 
 
 def batch_of(frame: "pd.DataFrame") -> Any:

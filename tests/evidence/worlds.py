@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slc_ops.base.json_form import to_json
 from slc_ops.base.methods import ladder
 from slc_ops.base.window import WEEK, Window
 from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
@@ -117,3 +120,15 @@ def decide(
 ) -> Verdict:
     """The verdict on a backtest, as in the step ``decide`` of a refresh."""
     return give_verdict(result, decide_on(result, seen, rules), renewal, seen, rules)
+
+
+@cache
+def evidence_files() -> tuple[dict[str, Any], dict[str, Any]]:
+    """``backtest.json`` and ``verdict.json`` of a small world in which ``slc`` takes over.
+
+    Tests that only read these files set the figures they need in a copy; the rest is real.
+    """
+    with TemporaryDirectory() as directory:
+        weeks = write_weeks(Path(directory), 5, n=1500, bias_sd=0.9, seed=3, items=30)
+        found = backtest(weeks, methods=["slc"], link_windows=2, offset_windows=2, evidence_windows=3)
+    return to_json(found), to_json(decide(found, None, Decision()))

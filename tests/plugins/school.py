@@ -13,6 +13,7 @@ from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Registry, Version
 from slc_ops.settings.environment import Installation
+from tests.evidence.worlds import evidence_files
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 EVIL = "<script>alert('item')</script>"
@@ -70,7 +71,7 @@ def publish(
     decided = Registered(number, "decided", "slc", "parameters", version.run_id, "v")
     record_version(RefreshFiles(refresh), decided)
     said = {"verdict": verdict, "sentence": f"{verdict} it & its <b>reasons</b>."}
-    write(refresh / "verdict.json", said | DECISIONS)
+    write(refresh / "verdict.json", evidence_files()[1] | said | DECISIONS)
     if items:
         write_items(refresh, items)
     (refresh / "report" / "figures").mkdir(parents=True)

@@ -17,6 +17,7 @@ from slc_ops.refresh.window_rules import left_out
 from slc_ops.registry import Registry
 from slc_ops.registry.rules import excluded_by_people
 from slc_ops.settings.environment import Installation
+from tests.evidence.worlds import evidence_files
 from tests.refresh.school import use_home
 from tests.registry.factory import WEEKS, copy_home, parameter_set, publication
 
@@ -48,7 +49,9 @@ def refreshed(
 ) -> Plan:
     """A finished refresh of one week: its verdict on disk, its version in a real registry."""
     window: Window = WEEKS[week]
+    backtest, decided_now = evidence_files()
     ruling: dict[str, Any] = {
+        **decided_now,
         "verdict": verdict,
         "kind": kind,
         "method": method,
@@ -56,13 +59,16 @@ def refreshed(
         "reasons": [{"sentence": "it ranks better than Platt"}],
         "notes": ["one week was left out"],
         "temporal_tracking": "not viable",
-        "champion": {"version": champion, "taken_back": {}},
+        "champion": {**decided_now["champion"], "version": champion, "taken_back": {}},
     }
     made = publication(parameters, window=window, verdict=ruling, method=method, config_digest=config)
     version = Registry.open(installation).publish(made)
     directory = installation.refreshes("demo") / window.key / f"{week:016x}{config[:4]}"
     write_json(directory / "verdict.json", ruling)
-    write_json(directory / "backtest.json", {"differences": {"slc": {"platt": GAIN}}})
+    found = backtest["differences"]["slc"]
+    gain = {name: {**found["platt"][name], **GAIN[name]} for name in GAIN}
+    differences = {"slc": {**found, "platt": {**found["platt"], **gain}}}
+    write_json(directory / "backtest.json", {**backtest, "differences": differences})
     decided = Registered(version.number, "decided", method, "parameters", version.run_id, "v")
     record_version(RefreshFiles(directory), decided)
     checked = {"status": "warned", "rows": 1200, "quarantined": 3}

@@ -7,12 +7,14 @@ from slc_ops.base.files import write_json
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean
 from slc_ops.registry import Registry
 from slc_ops.registry.model_card import LENGTH, model_card
+from tests.evidence.worlds import evidence_files
 from tests.registry.factory import publication
 
 
 def card(parameters: Path, tmp_path: Path, slices: dict[str, Any] | None = None, **verdict: Any) -> str:
     said = {"verdict": "promote", "sentence": "better", "reasons": ["passes"], **verdict}
-    found = {"slice_differences": {"slc": {name: {"nll": gain} for name, gain in (slices or {}).items()}}}
+    slices = {name: {"nll": gain} for name, gain in (slices or {}).items()}
+    found = {**evidence_files()[0], "slice_differences": {"slc": slices}}
     write_json(tmp_path / "backtest.json", found)
     artifacts = {"backtest": tmp_path / "backtest.json"}
     return model_card(publication(parameters, verdict=said, artifacts=artifacts), "#/x")
@@ -44,7 +46,8 @@ def test_a_card_fits_mlflows_length_limit(parameters: Path, tmp_path: Path) -> N
 
 def test_a_published_version_has_its_card(registry: Registry, parameters: Path, tmp_path: Path) -> None:
     gain = {"nll": {"estimate": -0.02, "low": -0.03, "high": -0.01}}
-    write_json(tmp_path / "b.json", {"slice_differences": {"slc": {"density:sparse": gain}}})
+    found = {**evidence_files()[0], "slice_differences": {"slc": {"density:sparse": gain}}}
+    write_json(tmp_path / "b.json", found)
     version = registry.publish(publication(parameters, artifacts={"backtest": tmp_path / "b.json"}))
     said = registry.client.get_model_version("slc-demo", str(version.number)).description
     assert "**For whom.**" in said

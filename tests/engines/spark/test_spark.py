@@ -107,6 +107,12 @@ def assert_same_parameters(found: ParameterSet, expected: ParameterSet) -> None:
             np.testing.assert_allclose(there, here, rtol=0, atol=1e-9, err_msg=f"{found.method} {name}")
 
 
+def test_great_expectations_is_usable_beside_pyspark_in_a_python_without_a_main_file() -> None:
+    script = "from slc_ops.quality.suite import library; print(library().__name__)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["great_expectations"]
+
+
 @pytest.mark.usefixtures("many_splits")
 def test_the_ladder_agrees_with_the_local_engine(
     engine: SparkEngine, weeks: list[tuple[Window, Path]]
