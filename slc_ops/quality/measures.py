@@ -113,13 +113,36 @@ def against_trailing(
         table["logit_sd_ratio"] = now.logit_sd / fmean(sds)
     mine = item_ids(manifest.directory)
     if len(mine):
-        known = pa.chunked_array(
-            [chunk for m, _ in before for chunk in item_ids(m.directory).chunks], pa.string()
-        )
-        table["share_unseen_items"] = 1 - pc.sum(pc.is_in(mine, value_set=known)).as_py() / len(mine)
+        table["share_unseen_items"] = unseen_share(mine, [item_ids(each.directory) for each, _ in before])
     if now.versions and any(s.versions for s in past):
         table["backbone_mix_shift"] = mix_distance(now, past)
     return table
+
+
+def unseen_share(items: pa.ChunkedArray, before: Sequence[pa.ChunkedArray]) -> float:
+    """Return the share of items missing from the earlier windows, beyond what is usual among these.
+
+    With u the share that is missing and v the mean share of each earlier window's items that the others miss,
+    it is (u − v) / (1 − v), at least 0: a window with a few rows of many items misses most of them.
+
+    >>> dense, sparse = (
+    ...     [pa.chunked_array([list(items)]) for items in weeks]
+    ...     for weeks in (("ab", "bc", "ac", "xy", "cd"), ("ab", "bd", "ea", "bf"))
+    ... )
+    >>> [round(unseen_share(each, dense[:3]), 2) for each in dense[3:]]
+    [1.0, 0.5]
+    >>> round(unseen_share(sparse[3], sparse[:3]), 2)
+    0.25
+    """
+    missing = _missing(items, before)
+    others = [_missing(each, [*before[:k], *before[k + 1 :]]) for k, each in enumerate(before) if len(each)]
+    usual = fmean(others) if len(others) > 1 else 0.0
+    return max(0.0, (missing - usual) / (1.0 - usual)) if usual < 1 else 0.0
+
+
+def _missing(items: pa.ChunkedArray, known: Sequence[pa.ChunkedArray]) -> float:
+    together = pa.chunked_array([chunk for each in known for chunk in each.chunks], pa.string())
+    return 1.0 - (pc.sum(pc.is_in(items, value_set=together)).as_py() or 0) / len(items)
 
 
 def misfit_leap(now: Statistics, past: Sequence[Statistics]) -> float | None:

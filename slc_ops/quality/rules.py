@@ -162,7 +162,10 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
             f"mean logit against {past}, in their standard deviations", quality.logit_mean_shift,
         ),
         ("logit_sd_ratio", "logit_sd_ratio", f"sd of the logits relative to {past}", quality.logit_sd_ratio),
-        ("items_unseen", "share_unseen_items", f"share of items not seen in {past}", quality.unseen_items),
+        (
+            "items_unseen", "share_unseen_items",
+            f"share of items not seen in {past}, beyond the usual one", quality.unseen_items,
+        ),
         (
             "rows_repeated", "share_repeated_rows",
             "share of rows that repeat an earlier (user, item, time, label)", quality.repeated_rows,

@@ -105,7 +105,9 @@ class Quality(SettingsBlock):
         description="standard deviation of the logits, relative to the baseline windows",
     )
     unseen_items: Limit = Field(
-        default=Limit(warn=0.2, stop=0.8), description="share of items missing from the baseline windows"
+        default=Limit(warn=0.2, stop=0.8),
+        description="share of items missing from the baseline windows, beyond the share that is usual among "
+        "these",
     )
     repeated_rows: Limit = Field(
         default=Limit(warn=0.001, stop=0.5),

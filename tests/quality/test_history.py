@@ -125,6 +125,13 @@ def test_a_lasting_change_of_items_stops_once(weekly: Log) -> None:
     assert weekly.run([*rows(200, 200, 200), *new])[3:] == ["stopped items_unseen", "items_unseen", ""]
 
 
+def test_a_log_whose_windows_share_few_items_is_compared_with_its_own_share(weekly: Log) -> None:
+    # Six of seven items are new in every window: above the limit, and usual here. Renamed ids still stop.
+    sparse = [{"rows": 200, "item": 6 * number} for number in range(6)]
+    found = weekly.run([*sparse, {"rows": 200, "item": 1000}])
+    assert found == ["history_empty", "items_unseen", "", "", "", "", "stopped items_unseen"]
+
+
 def test_an_empty_history_after_a_gap_or_stops_is_reported(weekly: Log) -> None:
     assert weekly.run(rows(200, 200, 200, 0, 0, 0, 0, 0, 200, 200))[-2:] == ["history_empty", ""]
 
