@@ -42,10 +42,13 @@ DECIDING = {
     "registry rules": ["slc_ops/registry/rules.py", "slc_ops/registry/ledger.py"],
 }
 DATA = ROOT / "var" / "mutants.coverage"
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis"]
+THREADED = "tests/serving/test_fuzz.py"
+"""It starts a thread when it is imported, and a fork has no copy of the thread."""
 LONGEST_TEST = 30
 """Seconds after which a test counts as failed: a mutant that loops for ever is detected."""
 LONGEST_RUN = 120
-"""Seconds after which the tests of a mutant that none of them has detected end: it survives."""
+"""Seconds for the tests of a mutant, unless told otherwise; a mutant that outlives them is unfinished."""
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -77,7 +80,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--measured", action="store_true", help="use the coverage of an earlier run")
     parser.add_argument("--workers", type=int, default=2, help="mutants at the same time")
-    parser.add_argument("--only", default="", help="mutants whose line in the table contains this text")
+    parser.add_argument("--only", nargs="*", default=[""], help="mutants whose line contains one of these")
+    parser.add_argument("--seconds", type=float, default=LONGEST_RUN, help="for the tests of a mutant")
     given = parser.parse_args()
     os.chdir(ROOT)
     if not given.measured or not DATA.exists():
@@ -87,11 +91,11 @@ def main() -> int:
     everything = [each for package in DECIDING for each in mutants(package)]
     chosen = random.Random(given.seed).sample(everything, min(given.mutants, len(everything)))
     chosen.sort(key=lambda each: (str(each.path), each.line, each.index))
-    chosen = [each for each in chosen if given.only in str(each)]
+    chosen = [each for each in chosen if any(text in str(each) for text in given.only)]
     collect({test for each in chosen for test in reached.get((each.path, each.line), ())})
     detected: Counter[str] = Counter()
     survivors = []
-    for number, (each, outcome) in enumerate(outcomes(chosen, reached, given.workers), 1):
+    for number, (each, outcome) in enumerate(outcomes(chosen, reached, given.workers, given.seconds), 1):
         detected[each.package] += outcome.startswith("detected")
         if not outcome.startswith("detected"):
             survivors.append((each, outcome))
@@ -158,7 +162,8 @@ def tests_by_line() -> dict[tuple[Path, int], list[str]]:
     found: dict[tuple[Path, int], set[str]] = {}
     for name in data.measured_files():
         for line, contexts in data.contexts_by_lineno(name).items():
-            found[Path(name), line] = {context.partition("|")[0] for context in contexts if context}
+            tests = {context.rpartition("|")[0] for context in contexts if context}
+            found[Path(name), line] = {test for test in tests if not test.startswith(THREADED)}
     lines = Counter(test for tests in found.values() for test in tests)
     return {place: sorted(tests, key=lambda test: (lines[test], test)) for place, tests in found.items()}
 
@@ -228,15 +233,15 @@ def turn(node: ast.expr) -> None:
 def collect(tests: set[str]) -> None:
     """Import what the tests need, once for all forks."""
     files = sorted({test.partition("::")[0] for test in tests})
-    pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", *files])
+    pytest.main(["--collect-only", *OPTIONS, "-q", *files])
 
 
 class Run:
     """Tests of one mutant (or of none) in a fork; the first failure ends them."""
 
-    def __init__(self, mutant: Mutant | None, tests: list[str]) -> None:
+    def __init__(self, mutant: Mutant | None, tests: list[str], seconds: float) -> None:
         self.mutant, self.tests = mutant, tests
-        self.end = time.monotonic() + LONGEST_RUN
+        self.end = time.monotonic() + seconds
         self.notes = Path(tempfile.mkstemp(prefix="slc-mutant-")[1])
         self.child = os.fork()
         if self.child == 0:
@@ -251,28 +256,27 @@ class Run:
             sys.modules["tests.conftest"].use_new_home()
             if self.mutant is not None:
                 put_in_place(self.mutant)
-            options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={LONGEST_TEST}"]
+            options = [*OPTIONS, "-x", f"--timeout={LONGEST_TEST}"]
             code = pytest.main([*options, *self.tests], plugins=[FirstFailure(self.notes)])
         except BaseException:
             code = 3
         os._exit(int(code))
 
     def outcome(self) -> str | None:
-        """Return None while it runs, then the failed test, "" without one, or "broken" if none could run."""
+        """Return None while it runs, then the failed test, or why there is none."""
         done, status = os.waitpid(self.child, os.WNOHANG)
         if not done:
             if time.monotonic() < self.end:
                 return None
             os.killpg(self.child, signal.SIGKILL)
             os.waitpid(self.child, 0)
-            code = 0
-        else:
-            code = os.waitstatus_to_exitcode(status)
+            return "unfinished"
+        code = os.waitstatus_to_exitcode(status)
         failed = self.notes.read_text()
         self.notes.unlink()
         if code > 1:
             return "broken"
-        return failed or ("a crash" if code else "")
+        return failed or ("a crash" if code else "survived")
 
 
 class FirstFailure:
@@ -287,7 +291,7 @@ class FirstFailure:
 
 
 def outcomes(
-    chosen: list[Mutant], reached: dict[tuple[Path, int], list[str]], workers: int
+    chosen: list[Mutant], reached: dict[tuple[Path, int], list[str]], workers: int, seconds: float
 ) -> Iterator[tuple[Mutant, str]]:
     """Run the tests of every mutant, several mutants at a time; yield whether one of them failed."""
     sound: dict[str, bool] = {"a crash": True}
@@ -297,7 +301,7 @@ def outcomes(
             each = waiting.pop()
             tests = [test for test in reached.get((each.path, each.line), []) if sound.get(test, True)]
             if tests:
-                running[Run(each, tests)] = each
+                running[Run(each, tests, seconds)] = each
             else:
                 yield each, "unreached"
         time.sleep(0.05)
@@ -306,8 +310,8 @@ def outcomes(
             if failed is None:
                 continue
             del running[run]
-            if failed in ("", "broken"):
-                yield each, "survived" if failed == "" else failed
+            if failed in ("survived", "unfinished", "broken"):
+                yield each, failed
                 continue
             if failed not in sound:
                 sound[failed] = passes(failed)
@@ -319,12 +323,12 @@ def outcomes(
 
 def passes(test: str) -> bool:
     """Return whether a test passes without a mutant."""
-    run = Run(None, [test])
+    run = Run(None, [test], LONGEST_RUN)
     while (failed := run.outcome()) is None:
         time.sleep(0.05)
-    if failed:
+    if failed != "survived":
         print(f"{test} fails without a mutant too: it does not count", flush=True)
-    return failed == ""
+    return failed == "survived"
 
 
 def put_in_place(mutant: Mutant) -> None:
