@@ -4,24 +4,49 @@ import os
 import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, NoReturn
 
 import pytest
 
 from slc_ops import cli
 from slc_ops.registry import Registry
-from tests.registry.conftest import installation, migrated, parameters, registry
-from tests.registry.factory import WEEKS, publication
+from tests.registry.conftest import parameters
+from tests.registry.factory import WEEKS, copy_home, installation_in, publication
 
-__all__ = ["installation", "migrated", "parameters", "registry"]
+__all__ = ["parameters"]
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(where: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """``slc-ops`` as a process in a directory, without our variables in its environment."""
+    """``slc-ops`` in a directory, without our variables; a fork of this process, which has its libraries."""
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                become_the_command(where, [out, err], list(arguments), variables)
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        for stream in (out, err):
+            stream.seek(0)
+        return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
+
+
+def start(where: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """The same as a process of its own."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLC_OPS", "MLFLOW", "AIRFLOW"))}
     return subprocess.run(
         [sys.executable, "-c", "from slc_ops.cli import main; main()", *arguments],
@@ -32,6 +57,21 @@ def run(where: Path, *arguments: str, **variables: str) -> "subprocess.Completed
         env=kept | {"PYTHONPATH": str(ROOT), "HOME": str(where)} | variables,
         timeout=120,
     )
+
+
+def become_the_command(
+    where: Path, streams: list[IO[str]], arguments: list[str], variables: dict[str, str]
+) -> NoReturn:
+    for number, stream in enumerate(streams, start=1):
+        os.dup2(stream.fileno(), number)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    for name in [name for name in os.environ if name.startswith(("SLC_OPS", "MLFLOW", "AIRFLOW"))]:
+        del os.environ[name]
+    os.environ.update({"HOME": str(where)} | variables)
+    os.chdir(where)
+    sys.argv = ["slc-ops", *arguments]
+    cli.main()
+    sys.exit(0)
 
 
 READING = [
@@ -63,14 +103,23 @@ def test_a_read_only_command_creates_nothing_and_names_the_location_it_read(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deployments.yaml", "in.csv"]
 
 
-@pytest.fixture
-def published(registry: Registry, parameters: Path) -> Registry:
-    """A champion and a challenger."""
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, parameters: Path) -> Path:
+    """A home with two champions, one after the other."""
+    home = tmp_path_factory.mktemp("published")
+    registry = Registry.open(installation_in(home))
     for week in (0, 1):
         registry.publish(publication(parameters, window=WEEKS[week]))
     registry.promote("demo", 1, actor="ann", reason="better on every fold of the newest window, by far")
     registry.promote("demo", 2, actor="a person with a rather long name (Airflow approval)", reason="x" * 90)
-    return registry
+    return home
+
+
+@pytest.fixture
+def published(kept: Path, tmp_path: Path) -> Registry:
+    """The registry of a copy of that home."""
+    copy_home(kept, tmp_path)
+    return Registry.open(installation_in(tmp_path))
 
 
 @pytest.mark.slow
@@ -179,7 +228,7 @@ def test_a_disk_that_fills_up_gives_one_line_exit_code_2_and_no_temporary_file(
         "simulate": ["--out", str(small_disk / "lake"), "--weeks", "2", "--users", "300", "--items", "50"],
         "apply": ["--params", str(parameters), "--input", str(rows), "--output", str(small_disk / "o.csv")],
     }
-    refused(run(tmp_path, command, *arguments[command]), "No space left on device")
+    refused(start(tmp_path, command, *arguments[command]), "No space left on device")
     assert hidden_files(small_disk) == []
 
 
@@ -198,7 +247,7 @@ def test_a_home_on_a_full_disk_gives_one_line_and_exit_code_2(
 ) -> None:
     words = [word.replace("DISK", str(full_disk)) for word in command]
     deployments = str(ROOT / "dags" / "deployments.yaml")
-    result = run(tmp_path, *words, SLC_OPS_HOME=str(full_disk / "home"), SLC_OPS_DEPLOYMENTS=deployments)
+    result = start(tmp_path, *words, SLC_OPS_HOME=str(full_disk / "home"), SLC_OPS_DEPLOYMENTS=deployments)
     refused(result, "No space left on device")
     assert hidden_files(full_disk) == []
 
