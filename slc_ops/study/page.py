@@ -74,10 +74,10 @@ def page_text(study: Study, tables: Mapping[str, Rows]) -> str:
 def how_it_was_done(study: Study) -> str:
     """Describe the protocol, for comparison with other figures."""
     chosen = (
-        "The number of epochs is chosen by AUC on the last tenth of each user's train rows with a network "
-        "that does not see these; the network that predicts is trained anew for as many epochs on all train "
-        "rows. Nothing of calibration and test takes part. The authors' program chooses the epoch on the "
-        "calibration rows (`--choose-epoch calibration` repeats that)."
+        "The number of epochs is chosen by AUC on the last tenth of each user's train rows, with a network "
+        "trained without them; the final network is trained for as many epochs on all train rows. "
+        "Calibration and test rows are not used. The authors' program chooses the epoch on the calibration "
+        "rows (`--choose-epoch calibration` repeats that)."
         if study.settings.choose_epoch == "train"
         else "The epoch is chosen by AUC on the calibration rows, as the authors' program does. The "
         "correction is fitted to the same rows, so it sees a backbone that suits them better than later rows."

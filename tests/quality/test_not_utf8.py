@@ -61,7 +61,7 @@ def test_the_row_is_quarantined_with_the_reason(bench: Bench, form: str, column:
 
 
 @pytest.mark.parametrize("form", SOURCES)
-def test_an_id_with_the_replacement_is_quarantined_too(bench: Bench, form: str) -> None:
+def test_an_id_with_the_replacement_character_is_quarantined_too(bench: Bench, form: str) -> None:
     result = validated(bench, form, "item_id", ["a\uffffb".encode(), "a\ufffdb".encode()])
     (row,) = pq.read_table(result.clean_path.with_name("quarantine.parquet")).to_pylist()
     assert (row["item_id"], row["reason"]) == ("a\uffffb", "item_id_not_utf8")

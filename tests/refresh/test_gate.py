@@ -286,7 +286,9 @@ def test_a_retirement_is_refused_if_the_champion_has_changed(
     assert Registry.open(installation).champion("demo") is not None
 
 
-def test_the_evidence_has_what_an_approver_needs(installation: Installation, parameters: Path) -> None:
+def test_the_evidence_gives_the_approver_the_key_figures(
+    installation: Installation, parameters: Path
+) -> None:
     plan = refreshed(installation, parameters, 0)
 
     text = evidence_text(plan, propose(installation, plan, "manual"))

@@ -47,7 +47,7 @@ def users_of(registry: Registry, version: Version) -> list[str]:
     return list(ParameterSet.read(files_of(registry, version)).effects["user"].table["id"].to_pylist())
 
 
-def test_a_user_is_erased_from_every_version_and_the_receipt_says_what_each_is_now(
+def test_a_user_is_erased_from_every_version_and_the_receipt_lists_the_resealed_sets(
     home: tuple[Installation, Registry, list[Version]],
 ) -> None:
     installation, registry, versions = home

@@ -1,4 +1,4 @@
-"""The line of windows: what lasts is followed, what jumps is not."""
+"""The moving line of windows follows lasting levels and not jumps."""
 
 from dataclasses import replace
 
@@ -38,8 +38,8 @@ def level_of(calibration: Calibration) -> float:
     return found["b0"]
 
 
-def test_a_level_that_only_jumps_is_hardly_followed() -> None:
-    """Platt's line takes the mean of the last four windows for the next one's level."""
+def test_a_level_that_only_jumps_is_mostly_ignored() -> None:
+    """Platt's line uses the mean of the last four windows as the level of the next one."""
     jumps = [0.6, -0.5, 0.5, -0.6, 0.8, -0.2, 0.8, -0.2]
     long, short = windows(jumps), windows([None] * 4 + jumps[4:])
     platt = fit_link(short).b0
@@ -50,19 +50,19 @@ def test_a_level_that_only_jumps_is_hardly_followed() -> None:
     assert found["b0"] > 0.5 * platt - 0.05  # half of the result is the line of the newest windows
 
 
-def test_a_model_that_is_off_in_every_window_is_let_go_at_once() -> None:
-    """One window is followed for the most part, four of them wholly."""
+def test_a_model_that_is_wrong_in_every_window_is_corrected_at_once() -> None:
+    """One window is followed for the most part, four of them completely."""
     assert level_of(windows([0.8])) > 0.6
     assert level_of(windows([0.8] * 4)) == pytest.approx(0.8, abs=0.06)
 
 
-def test_a_level_that_moved_for_good_is_followed_faster_than_by_platt() -> None:
+def test_a_lasting_shift_of_the_level_is_followed_faster_than_by_platt() -> None:
     """Platt's line averages the windows before and after the step."""
     found = windows([0.0, 0.0, 0.0, 0.0, 0.6, 0.6])
     assert level_of(found) > fit_link(found).b0 + 0.1
 
 
-def test_windows_without_rows_count_as_time_alone() -> None:
+def test_windows_without_rows_only_add_time() -> None:
     """Empty windows before the first rows change nothing; in between, they allow for more steps."""
     near, line = np.zeros(1), np.array([[0.0], [0.1], [0.0], [0.1], [0.5]])
     known = np.full((5, 1, 1), 100.0)
@@ -76,7 +76,7 @@ def test_windows_without_rows_count_as_time_alone() -> None:
     assert with_empty(4) > plain
 
 
-def test_the_sums_of_a_pass_are_those_of_each_window() -> None:
+def test_the_sums_of_a_pass_equal_those_of_each_window() -> None:
     """An independent computation: gradient and information of every window from its rows."""
     found = windows([0.2, None, -0.3, 0.4], rows=500)
     offsets = ItemOffsets(np.linspace(-1, 1, found.n_items))
@@ -98,7 +98,7 @@ def test_the_sums_of_a_pass_are_those_of_each_window() -> None:
     assert moving_line(found, terms, near) == pytest.approx(expected, rel=1e-9)
 
 
-def test_constant_logits_have_a_level_alone() -> None:
+def test_constant_logits_fit_only_a_level() -> None:
     """The slope stays 1."""
     label = np.tile([0, 1, 1, 1], 500).astype(np.int8)
     table = pa.table(
