@@ -236,8 +236,8 @@ class Replay:
         if platt is None or frozen is None:
             return "No window could be scored: the first one has no earlier window."
         text = (
-            f"Over {platt.windows} scored windows the served versions would have an NLL of "
-            f"{signed(platt.mean)} against Platt refitted every window and {signed(frozen.mean)} against the "
+            f"Over {platt.windows} scored windows the NLL of the served versions would differ by "
+            f"{signed(platt.mean)} from Platt refitted every window and by {signed(frozen.mean)} from the "
             f"frozen model; by rows {signed(platt.row_mean)} and {signed(frozen.row_mean)}."
         )
         stopped = [each for each in self.with_status("stopped") if each.entry is not None]

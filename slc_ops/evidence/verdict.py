@@ -237,8 +237,8 @@ def served_in_words(verdict: Mapping[str, Any]) -> str:
     if found is None:
         return ""
     return (
-        f"Over {windows_in_words(found.windows)} that {name_of(found.method)} served, its NLL was "
-        f"{signed(found.mean)} against {name_of(FROZEN)} "
+        f"Over {windows_in_words(found.windows)} that {name_of(found.method)} served, its NLL "
+        f"differed by {signed(found.mean)} from {name_of(FROZEN)} "
         f"({share(found.confidence)} interval {signed(found.low)} to {signed(found.high)})."
     )
 
@@ -251,7 +251,7 @@ def evidence_in_words(verdict: Mapping[str, Any], method: str) -> str:
         return "No window compares it with another method."
     over = windows_in_words(found[0].windows, found[0].hold_out)
     parts = [
-        f"{signed(each.mean)} against {name_of(each.reference)} "
+        f"{signed(each.mean)} from {name_of(each.reference)} "
         f"({share(each.confidence)} interval {signed(each.low)} to {signed(each.high)})"
         for each in found
     ]
@@ -263,7 +263,7 @@ def evidence_in_words(verdict: Mapping[str, Any], method: str) -> str:
             f" The next window's difference from {name_of(ahead.reference)} is expected within "
             f"{signed(ahead.next_low)} to {signed(ahead.next_high)}."
         )
-    return f"Over {over} the NLL{whose} was {' and '.join(parts)}; below 0 is better.{more}"
+    return f"Over {over} the NLL{whose} differed by {' and '.join(parts)}; below 0 is better.{more}"
 
 
 def parameters_in_words(verdict: Mapping[str, Any]) -> str:

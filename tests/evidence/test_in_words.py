@@ -29,11 +29,13 @@ def renewal(accepted, lasting=False, limit=Lengths(0.25, 0.5)):  # noqa: B008 - 
 def test_a_change_names_both_methods_the_mean_its_interval_and_the_windows(found):
     verdict = said(found, renewal(True))
     text = method_in_words(verdict)
-    assert text.startswith("slc_eb should take over from the frozen model. Over 3 windows the NLL was −")
+    assert text.startswith(
+        "slc_eb should take over from the frozen model. Over 3 windows the NLL differed by −"
+    )
     assert method_in_words(verdict, happened=True).startswith("slc_eb took over from the frozen model. Over")
     mean = verdict["decision"]["statistics"]["slc_eb"]["platt_eb"]["mean"]
-    assert f"−{abs(mean):.4f} against platt_eb (95% interval −" in text
-    assert "against the frozen model (95% interval" in text
+    assert f"−{abs(mean):.4f} from platt_eb (95% interval −" in text
+    assert "from the frozen model (95% interval" in text
     assert "The next window's difference from platt_eb is expected within" in text
 
 

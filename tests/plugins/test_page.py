@@ -307,8 +307,8 @@ def test_a_version_on_hold_gives_the_reason(admin: TestClient, deployments: Inst
 def test_both_decisions_are_explained(admin: TestClient, installation: Installation) -> None:
     school.publish(installation, "algebra", 5)
     page = admin.get("/slc/algebra").text
-    assert "slc keeps serving. Over 8 windows the NLL was −0.0120 against platt_eb" in page
-    assert "−0.0500 against the frozen model" in page
+    assert "slc keeps serving. Over 8 windows the NLL differed by −0.0120 from platt_eb" in page
+    assert "−0.0500 from the frozen model" in page
     assert "the link moved by 0.020 logits (limit 0.50), the offsets by 0.080 (limit 0.60)" in page
 
 

@@ -332,6 +332,6 @@ def test_a_replay_scores_the_versions_served_according_to_reports_and_ledger(
     assert status["since_start"]["windows"] == len(counted) > 1
     assert min(counted) < status["since_start"]["vs_base"]["estimate"] < max(counted)
     text = method_in_words(read_verdict(plan))
-    assert f"Over {len(counted)} windows that {status['method']} served, its NLL was −" in text
+    assert f"Over {len(counted)} windows that {status['method']} served, its NLL differed by −" in text
     for window, value in reported.items():
         assert value == pytest.approx(scored[window], abs=1e-12)

@@ -36,7 +36,7 @@ def test_both_decisions_are_explained_below_the_served_score(page):
     text = visible(page)
     served, method = text.index("Against Platt, window by window"), text.index("Which method serves")
     assert served < method < text.index("Its parameters") < text.index("Why")
-    assert "slc keeps serving. Over 3 windows the NLL was" in text
+    assert "slc keeps serving. Over 3 windows the NLL differed by" in text
     assert "Diamonds: the served model on the window" in text
 
 
