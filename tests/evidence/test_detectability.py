@@ -9,6 +9,7 @@ import pytest
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.evidence.detectability import (
     Detectability,
+    _row_median,
     detectability,
     required_obs_per_bin,
     smallest_visible_drift,
@@ -47,7 +48,9 @@ def test_a_drift_of_0_05_needs_a_hundred_thousand_observations():
 
 
 def test_the_power_curve_is_the_inverse_of_the_threshold():
-    for point in detectability(world(5, 100)).power:
+    power = detectability(world(5, 100)).power
+    assert [point["drift"] for point in power] == sorted(point["drift"] for point in power)
+    for point in power:
         assert smallest_visible_drift(point["obs_per_bin"]) == pytest.approx(point["drift"])
 
 
@@ -153,3 +156,12 @@ def test_very_many_items_in_blocks_give_the_same_table(monkeypatch):
     blocks = detectability(log)
     assert blocks.per_item.combine_chunks().equals(whole.per_item.combine_chunks())
     assert blocks.as_dict() == whole.as_dict()
+
+
+def test_medians_of_rows_are_those_of_their_known_entries():
+    rng = np.random.default_rng(4)
+    values, known = rng.normal(size=(200, 7)), rng.random((200, 7)) < 0.5
+    expected = [
+        np.median(row[mask]) if mask.any() else np.nan for row, mask in zip(values, known, strict=True)
+    ]
+    np.testing.assert_allclose(_row_median(values, known), expected)

@@ -105,3 +105,9 @@ def test_identical_logs_are_found_even_with_few_distinct_rows() -> None:
     assert "same-rows" not in codes(rows, log(seed=1, drop=drop, **coarse))
     with pytest.raises(InputError, match="the same file twice"):
         compare(rows, rows, methods=["slc"], strict=True)
+
+
+def test_times_of_one_log_alone_are_not_compared() -> None:
+    without = log(seed=1, drop=("event_time",))
+    assert not {"overlapping-time", "reversed-time"} & set(codes(log(), without))
+    assert not {"overlapping-time", "reversed-time"} & set(codes(without, log()))

@@ -118,3 +118,19 @@ def test_the_slope_of_an_uninformative_backbone_may_cross_0():
     past = [made(a=a) for a in (0.02, 0.01, 0.03, 0.0, 0.02, 0.01)]
     assert check_renewal(made(a=-0.01), past, MOMENTS).accepted
     assert not check_renewal(made(a=-0.01), past[:3], MOMENTS).accepted
+
+
+def test_steps_within_the_limit_are_held_if_several_of_them_add_up_too_far():
+    """Without earlier moves the limit is 0.5, and 1.0 over four renewals."""
+    still = [made() for _ in range(6)]
+    found = check_renewal(made(b0=1.35), [*still, made(b0=0.45), made(b0=0.9)], MOMENTS)
+    assert found.lengths.link == pytest.approx(0.45)
+    assert not found.accepted
+    assert "over the last 4 renewals" in found.sentence
+    assert check_renewal(made(b0=0.6), [*still, made(b0=0.2), made(b0=0.4)], MOMENTS).accepted
+
+
+def test_a_slope_of_exactly_zero_does_not_rank_forwards():
+    found = check_renewal(made(a=0.0), steady(), MOMENTS, held_before=True)
+    assert not found.accepted
+    assert found.sentence.startswith("the slope of slc_eb is 0.000")

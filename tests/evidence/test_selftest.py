@@ -90,3 +90,23 @@ def test_a_metric_outside_its_range_is_detected(world, name, value):
 def test_an_unscorable_newest_window_stops_the_run_with_its_reason():
     with pytest.raises(SelfTestFailed, match="cannot be scored: no rows"):
         check_scored(Score("base", "confirm-x", None, error="no rows"))
+
+
+def test_a_perfect_ranking_is_within_its_range(world):
+    label, _, _ = world
+    found = score("base", label, label * 4 - 2, 1.0)
+    assert found.metrics.auc == 1.0
+    check_ranges(found)
+
+
+def test_ties_of_the_logits_themselves_hide_no_changed_order(world):
+    label, logit, _ = world
+    tied = np.round(logit * 2) / 2
+    base = score("base", label, tied, 1.0, tied_logits=auc(label, tied).tied)
+    check_invariance(base, score("platt", label, tied, 0.3))
+    swapped = tied.copy()
+    swapped[tied == 0.5], swapped[tied == 1.0] = 1.0, 0.5
+    changed = score("platt", label, swapped, 0.3)
+    assert abs(changed.metrics.auc - base.metrics.auc) < base.tied_logits / 2
+    with pytest.raises(SelfTestFailed):
+        check_invariance(base, changed)

@@ -1,13 +1,14 @@
 """The series of windows: its statistic against independent formulas, and invariances."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from slc_ops.evidence.series import Entry, Paired, entry, paired, statistic
-from slc_ops.evidence.uncertainty import Clusters, user_sums
+from slc_ops.evidence.uncertainty import Clusters, UserSums, user_sums
 from tests.evidence.worlds import week
 
 
@@ -118,3 +119,24 @@ def test_a_window_of_seven_users_is_scored_like_any_other():
     found = statistic(windows, "slc_eb", "platt")
     assert found.windows == 4
     assert np.isfinite([found.low, found.high]).all()
+
+
+def test_the_standard_error_of_two_users_is_that_of_the_formula():
+    one = UserSums(np.array([2.0, 1.0]), np.array([1.0, 2.0]), np.zeros(2), {"nll": np.array([3.0, 1.0])}, 6)
+    other = replace(one, means={"nll": np.array([1.0, 1.0])})
+    found = paired(one, other)
+    assert found.d == pytest.approx(2 / 6)
+    assert found.se == pytest.approx(np.sqrt(2 / 1 * ((2 - 3 * 2 / 6) ** 2 + (3 * 2 / 6) ** 2)) / 6)
+
+
+def test_rows_of_weight_zero_give_an_entry_without_losses():
+    nothing = UserSums(np.zeros(3), np.zeros(3), np.zeros(3), {"nll": np.zeros(3)}, 5)
+    found = entry(week(0), {"platt": nothing, "slc_eb": nothing})
+    assert (found.rows, found.users, found.weight, found.nll, found.against) == (5, 0, 0.0, {}, {})
+
+
+def test_windows_of_one_user_each_have_a_statistic_from_the_spread_alone():
+    found = statistic(made([-0.01, -0.02, -0.03], errors=[None] * 3), "slc_eb", "platt")
+    assert found is not None
+    assert found.spread == pytest.approx(0.01)
+    assert statistic(made([-0.01, -0.02], errors=[None] * 2), "slc_eb", "platt") is None
