@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from slc_ops.evidence.auc import auc
 from slc_ops.evidence.metrics import log_loss
@@ -11,6 +12,8 @@ from slc_ops.evidence.uncertainty import (
     MAX_CLUSTERS,
     Clusters,
     PairedDifference,
+    _interval,
+    _symmetric,
     difference,
     paired_difference,
     user_sums,
@@ -173,3 +176,22 @@ def test_the_interval_has_its_nominal_coverage():
 def _nll_difference(world):
     label, a, b, _ = world
     return (log_loss(label, a) - log_loss(label, b)).mean()
+
+
+def test_intervals_are_wider_for_few_users_by_students_t():
+    drawn = np.random.default_rng(3).normal(0, 2, 4000)
+    reach = stats.t.ppf(0.975, 4) * np.sqrt(5 / 4)
+    found = _interval(0.1, drawn, 0.95, 5)
+    expected = np.quantile(drawn, [stats.norm.cdf(-reach), stats.norm.cdf(reach)])
+    np.testing.assert_allclose([found.low, found.high], expected)
+    even = _symmetric(0.1, drawn, 0.95, 5)
+    np.testing.assert_allclose([even.low, even.high], 0.1 + np.array([-1, 1]) * reach * drawn.std())
+
+
+def test_tiny_weights_give_the_same_intervals():
+    label, good, poor, user = students(5, users=30)
+    plain = paired_difference(label, good, poor, user, replicates=100)
+    tiny = paired_difference(label, good, poor, user, replicates=100, weight=np.full(label.size, 1e-6))
+    for name in ("auc", "nll"):
+        a, b = getattr(plain, name), getattr(tiny, name)
+        np.testing.assert_allclose([b.estimate, b.low, b.high], [a.estimate, a.low, a.high])

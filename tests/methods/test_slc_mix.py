@@ -6,8 +6,10 @@ import pytest
 
 from slc_ops.methods import FitOptions, fit, fit_prepared, slc_eb, slc_mix
 from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.mixed import Standard
 from slc_ops.methods.fitting.options import Forgetting
 from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.rows import Rows
 from tests.methods.biased_rows import log_of, nll, predictions, sigmoid
 from tests.real_data import DATA, needs_real_rows
 
@@ -214,3 +216,10 @@ def test_slc_mix_reaches_its_figures_on_assistments(effects, auc, loss):
     )
     assert round(found.auc, 4) >= auc
     assert round(found.nll, 4) <= loss
+
+
+def test_the_weight_of_an_old_row_is_its_own_times_that_of_its_age() -> None:
+    standard = Standard(0.0, 1.0, Forgetting((0.0, 10.0), 1.0))
+    zeros, weight = np.zeros(2), np.array([4.0, 3.0])
+    rows = Rows(zeros.astype(np.int32), zeros, zeros, weight=weight, time=np.array([5.0, 15.0]))
+    assert standard.weight(rows).tolist() == [2.0, 3.0]

@@ -9,7 +9,7 @@ import pytest
 from slc_ops.methods import fit, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link, link_terms
-from slc_ops.methods.fitting.moving_line import filtered, followed, moving_line
+from slc_ops.methods.fitting.moving_line import RARE, filtered, followed, grid, moving_line
 from slc_ops.rows.interactions import InteractionLog
 
 SPAN = 1000.0
@@ -130,3 +130,10 @@ def test_item_methods_follow_the_level_in_the_same_way(method: str) -> None:
     """Without offsets they have the line of ``platt_eb``."""
     found = windows([0.5, -0.6, 0.1, 0.7, -0.4, -0.5, 0.6, 0.9])
     assert fit_prepared(method, found).affine() == fit_prepared("platt_eb", found).affine()
+
+
+def test_the_grid_has_variances_and_makes_each_moving_part_less_probable() -> None:
+    found = grid()
+    assert set(found.first.ravel().tolist()) == {width**2 for width in (1.5, 0.4, 0.1, 0.02)}
+    moving = (found.deviation[:, 1] > 0).astype(int) + (found.step[:, 1] > 0)
+    np.testing.assert_allclose(found.weight, RARE * moving)
