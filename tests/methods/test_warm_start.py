@@ -87,7 +87,7 @@ def test_a_warm_start_is_stored_in_the_set_and_repeatable(tmp_path: Path) -> Non
     found = ParameterSet.read(tmp_path / "one").provenance.prior_mean
     assert found is not None
     assert stated == {"backbone_version": "gru-7", "share": found.share, "gain": found.gain}
-    assert found.sentence.startswith("Begins from 1 of the offsets of backbone gru-7: held-out NLL lower by 0.")
+    assert found.sentence.startswith("Begins from 1 of the offsets of backbone gru-7: held-out NLL lower")
 
 
 def test_the_warm_fit_minimises_the_likelihood_shrunk_towards_the_earlier_offsets() -> None:
