@@ -11,6 +11,7 @@ import argparse
 import ast
 import copy
 import gc
+import importlib
 import json
 import os
 import random
@@ -93,6 +94,8 @@ def main() -> int:
     chosen.sort(key=lambda each: (str(each.path), each.line, each.index))
     chosen = [each for each in chosen if any(text in str(each) for text in given.only)]
     collect({test for each in chosen for test in reached.get((each.path, each.line), ())})
+    for each in chosen:  # methods are imported on first use; a mutant replaces what is imported
+        importlib.import_module(".".join(each.path.relative_to(ROOT).with_suffix("").parts))
     detected: Counter[str] = Counter()
     survivors = []
     for number, (each, outcome) in enumerate(outcomes(chosen, reached, given.workers, given.seconds), 1):
