@@ -46,6 +46,8 @@ DATA = ROOT / "var" / "mutants.coverage"
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis"]
 THREADED = "tests/serving/test_fuzz.py"
 """It starts a thread when it is imported, and a fork has no copy of the thread."""
+COLLECTION = "the collection"
+"""Test files that make data when they are imported fail there."""
 LONGEST_TEST = 30
 """Seconds after which a test counts as failed: a mutant that loops for ever is detected."""
 LONGEST_RUN = 120
@@ -277,6 +279,8 @@ class Run:
         code = os.waitstatus_to_exitcode(status)
         failed = self.notes.read_text()
         self.notes.unlink()
+        if code == pytest.ExitCode.INTERRUPTED:
+            return COLLECTION
         if code > 1:
             return "broken"
         return failed or ("a crash" if code else "survived")
@@ -297,7 +301,7 @@ def outcomes(
     chosen: list[Mutant], reached: dict[tuple[Path, int], list[str]], workers: int, seconds: float
 ) -> Iterator[tuple[Mutant, str]]:
     """Run the tests of every mutant, several mutants at a time; yield whether one of them failed."""
-    sound: dict[str, bool] = {"a crash": True}
+    sound: dict[str, bool] = {"a crash": True, COLLECTION: True}
     waiting, running = list(reversed(chosen)), dict[Run, Mutant]()
     while waiting or running:
         while waiting and len(running) < workers:
@@ -342,7 +346,7 @@ def put_in_place(mutant: Mutant) -> None:
     after = compile(ast.fix_missing_locations(tree), str(mutant.path), "exec")
     wrong = dict(changed(before, after))
     for function in gc.get_objects():
-        if isinstance(function, types.FunctionType) and function.__code__.co_filename == str(mutant.path):
+        if type(function) is types.FunctionType and function.__code__.co_filename == str(mutant.path):
             code = function.__code__
             if (code.co_qualname, code.co_firstlineno) in wrong:
                 function.__code__ = wrong[code.co_qualname, code.co_firstlineno]
