@@ -346,7 +346,7 @@ def test_the_approval_page_links_to_the_report_and_data_docs(airflow: Platform, 
         log_in(tab, airflow.address, "admin", airflow.password)
         tab.open(f"{airflow.address}{asked}")
         tab.until(f"{links}.length > 2", "the links below the evidence")
-        titles = {"report": "<h1>demo · window", "data docs": "<h1>Window", "all versions": "<h1>demo</h1>"}
+        titles = {"report": "<h1>demo · ", "data docs": "<h1>Window", "all versions": "<h1>demo</h1>"}
         assert set(tab.run(f"{links}.map((a) => a.textContent)")) == set(titles)
         for name, title in titles.items():
             address = tab.run(f"{links}.find((a) => a.textContent === '{name}').href")
