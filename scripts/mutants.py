@@ -95,7 +95,8 @@ def main() -> int:
     chosen = random.Random(given.seed).sample(everything, min(given.mutants, len(everything)))
     chosen.sort(key=lambda each: (str(each.path), each.line, each.index))
     chosen = [each for each in chosen if any(text in str(each) for text in given.only)]
-    collect({test for each in chosen for test in reached.get((each.path, each.line), ())})
+    known = collect({test for each in chosen for test in reached.get((each.path, each.line), ())})
+    reached = {place: [test for test in tests if test in known] for place, tests in reached.items()}
     for each in chosen:  # methods are imported on first use; a mutant replaces what is imported
         importlib.import_module(".".join(each.path.relative_to(ROOT).with_suffix("").parts))
     detected: Counter[str] = Counter()
@@ -235,10 +236,23 @@ def turn(node: ast.expr) -> None:
         node.value = not node.value if isinstance(node.value, bool) else node.value + 1
 
 
-def collect(tests: set[str]) -> None:
-    """Import what the tests need, once for all forks."""
+def collect(tests: set[str]) -> set[str]:
+    """Import what the tests need, once for all forks; return the tests of these files."""
     files = sorted({test.partition("::")[0] for test in tests})
-    pytest.main(["--collect-only", *OPTIONS, "-q", *files])
+    found = Collected()
+    for _ in range(2):  # a fork collects for the second time: a generator of parameters is empty by then
+        pytest.main(["--collect-only", *OPTIONS, "-q", *filter(os.path.exists, files)], [found])
+    return found.tests
+
+
+class Collected:
+    """Keep the names of the collected tests; one that was measured under another name cannot run."""
+
+    def __init__(self) -> None:
+        self.tests: set[str] = set()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        self.tests = {item.nodeid for item in items}
 
 
 class Run:
