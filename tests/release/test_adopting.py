@@ -89,7 +89,8 @@ def test_installing_it_changes_no_version_of_an_airflow_with_mlflow(plain_airflo
 
 def test_the_page_lists_versions_that_mlflow_changes(plain_airflow: PlainAirflow) -> None:
     names = set(moved(plain_airflow.alone, plain_airflow.with_mlflow))
-    (said,) = re.findall(r"MLflow \(even its client alone\) requires\s(.*?)\sIf your", PAGE.read_text(), re.DOTALL)
+    required = r"MLflow \(even its client alone\) requires\s(.*?)\sIf your"
+    (said,) = re.findall(required, PAGE.read_text(), re.DOTALL)
     assert names <= set(re.findall(r"`([\w-]+)`", said))
 
 
