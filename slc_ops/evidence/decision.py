@@ -220,7 +220,7 @@ def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tup
         text = (
             f"{FALLBACK} starts while fewer than {LEAST_WINDOWS} windows are scored: "
             f"{bench.plainly(platt, 'not clearly worse than')}; the frozen model returns once {FALLBACK} is "
-            f"clearly ({share(LONG_WAY)}) worse"
+            f"clearly ({share(LONG_WAY)}) worse, or behind over {SERVED_WINDOWS} windows that it served"
         )
         return FALLBACK, _reason("platt_eb_begins", "pass", text, platt)
     return serves, None
@@ -346,7 +346,8 @@ class _SeriesView:
         elif better and found.reference == FROZEN:
             why = (
                 ". Against the frozen model the mean decides; the risk is the noise of two coefficients "
-                f"until {found.method} is clearly ({share(LONG_WAY)}) worse and the frozen model serves again"
+                f"until {found.method} is clearly ({share(LONG_WAY)}) worse, or behind over {SERVED_WINDOWS} "
+                "windows that it served, and the frozen model serves again"
             )
         how = "ahead of" if better else "behind"
         return (
