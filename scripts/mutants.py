@@ -11,10 +11,10 @@ import argparse
 import ast
 import copy
 import gc
+import hashlib
 import importlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -71,6 +71,12 @@ class Mutant:
     index: int
     line: int
     change: str
+    place: str
+    """Function, expression and its count there: a change elsewhere leaves the sample as it is."""
+
+    def draw(self, seed: int) -> bytes:
+        """Return the seeded rank: the mutants with the lowest ones are the sample."""
+        return hashlib.sha256(f"{seed} {self.path.relative_to(ROOT)} {self.place}".encode()).digest()
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(ROOT)}:{self.line}: {self.change}"
@@ -92,7 +98,7 @@ def main() -> int:
     print_coverage()
     reached = tests_by_line()
     everything = [each for package in DECIDING for each in mutants(package)]
-    chosen = random.Random(given.seed).sample(everything, min(given.mutants, len(everything)))
+    chosen = sorted(everything, key=lambda each: each.draw(given.seed))[: given.mutants]
     chosen.sort(key=lambda each: (str(each.path), each.line, each.index))
     chosen = [each for each in chosen if any(text in str(each) for text in given.only)]
     known = collect({test for each in chosen for test in reached.get((each.path, each.line), ())})
@@ -184,10 +190,20 @@ def mutants(package: str) -> Iterator[Mutant]:
     """All possible mutants."""
     for path in sources(package):
         tree = ast.parse(path.read_text())
+        function = {id(node): each.name for each in functions(tree) for node in ast.walk(each)}
+        same: Counter[str] = Counter()
         for index, node in enumerate(turnable(tree)):
             before = ast.unparse(node)
+            place = f"{function[id(node)]} {before}"
+            same[place] += 1
             turn(node)
-            yield Mutant(package, path, index, node.lineno, f"{before} → {ast.unparse(node)}"[:120])
+            change = f"{before} → {ast.unparse(node)}"[:120]
+            yield Mutant(package, path, index, node.lineno, change, f"{place} {same[place]}")
+
+
+def functions(tree: ast.Module) -> list[ast.FunctionDef]:
+    """The functions of a module, inner ones last."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
 
 
 def turnable(tree: ast.Module) -> list[ast.expr]:
