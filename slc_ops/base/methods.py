@@ -188,7 +188,11 @@ METHODS: Mapping[str, Method] = {
     )
 }
 
-REFERENCES = ("base", "platt")
+FROZEN = "base"
+"""The frozen model: the method name for "no champion"."""
+PLATT = "platt"
+"""The reference of comparisons for readers; no rule uses it."""
+REFERENCES = (FROZEN, PLATT)
 """The references of every comparison: the frozen model and Platt scaling. They are always computed."""
 FALLBACK = "platt_eb"
 """The method that serves where none beyond it is better. It is always computed and may always serve."""

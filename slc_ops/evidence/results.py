@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from slc_ops.base.json_form import JsonForm
+from slc_ops.base.methods import FROZEN, PLATT
 from slc_ops.base.parquet import read_parquet
 from slc_ops.base.window import Window
-from slc_ops.evidence.decision import FROZEN, PLATT
 from slc_ops.evidence.folds import FoldPlan
 from slc_ops.evidence.metrics import METRICS, paired_metrics
 from slc_ops.evidence.scoring import CHAMPION, Score

@@ -136,6 +136,10 @@ class Statistic(JsonForm):
         """Return the smallest |mean| that differs clearly from 0 at a two-sided level."""
         return quantile(self.freedom, level) * self.error
 
+    def clear(self, level: float, *, worse: bool) -> bool:
+        """Return True if the method is better (or worse) beyond the bound of a level."""
+        return (self.mean if worse else -self.mean) > self.bound(level)
+
 
 def statistic(
     entries: Sequence[Entry], method: str, reference: str, *, last: int = 8, confidence: float = 0.95

@@ -20,17 +20,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from slc_ops.base.json_form import JsonForm
-from slc_ops.base.methods import FALLBACK, METHODS, method_named, score_only
+from slc_ops.base.methods import FALLBACK, FROZEN, METHODS, method_named, score_only
 from slc_ops.base.text import share, signed
-from slc_ops.evidence.decision import (
-    FROZEN,
-    IN_WORDS,
-    Effect,
-    MethodDecision,
-    Reason,
-    decide_method,
-    windows_in_words,
-)
+from slc_ops.evidence.decision import MethodDecision, decide_method
+from slc_ops.evidence.reasons import IN_WORDS, Effect, Reason, windows_in_words
 from slc_ops.evidence.series import Statistic
 
 if TYPE_CHECKING:  # pages only describe stored verdicts

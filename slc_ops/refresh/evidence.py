@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import read_json, write_json
-from slc_ops.base.methods import ladder, method_named
+from slc_ops.base.methods import FROZEN, ladder, method_named
 from slc_ops.refresh.champion import ChampionReference, current_champion, still_holds, taken_back_from
 from slc_ops.refresh.fitting import engine_of_plan, fit_options, folds_of, renewal_of
 from slc_ops.refresh.observed import observed
@@ -109,7 +109,6 @@ def decide(plan: Plan) -> dict[str, Any]:
 
     A finished verdict is returned if its champion is that of the backtest.
     """
-    from slc_ops.evidence.decision import FROZEN
     from slc_ops.evidence.detectability import read_detectability
     from slc_ops.evidence.verdict import decide_on, give_verdict
 

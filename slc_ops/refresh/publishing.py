@@ -9,7 +9,7 @@ from slc_ops.base.digests import digest_json
 from slc_ops.base.files import read_json
 from slc_ops.base.json_form import read_as
 from slc_ops.base.lineage import Data, lineage
-from slc_ops.base.methods import REFERENCES
+from slc_ops.base.methods import FROZEN, REFERENCES
 from slc_ops.intake.manifest import LOG
 from slc_ops.refresh.evidence import read_backtest, read_verdict
 from slc_ops.refresh.fitting import renewal_of
@@ -183,7 +183,6 @@ def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]
     time, ``series`` the method's mean differences in NLL over the evidence windows, ``since_start`` over the
     windows that it has served.
     """
-    from slc_ops.evidence.decision import FROZEN
     from slc_ops.evidence.metrics import METRICS, paired_metrics
     from slc_ops.evidence.results import served_on
     from slc_ops.evidence.verdict import since_start_of, statistic_of

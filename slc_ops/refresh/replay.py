@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from slc_ops.base.errors import SelfTestFailed, SettingsError, ValidationStopped
 from slc_ops.base.files import unsynced
-from slc_ops.base.methods import ladder
+from slc_ops.base.methods import FROZEN, ladder
 from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
-from slc_ops.evidence.decision import FROZEN
 from slc_ops.evidence.replayed import SERVED, Renewed, Replay, ReplayedWindow
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.scoring import CHAMPION, read_users, score_directory

@@ -182,6 +182,16 @@ def test_a_method_that_is_worse_than_the_frozen_model_since_it_took_over_retires
     assert (few.method, few.since_start.windows) == ("platt_eb", 5)
 
 
+def test_a_champion_that_is_no_longer_listed_is_not_retired_for_windows_of_platt_eb():
+    # It served all the windows below; platt_eb, which replaces it, was behind the frozen model there.
+    entries = series(base=[0.02] * 2 + [-0.005] * 6)
+    asked = {"since": week(1), "evidence_windows": 13}
+    assert codes(decided(entries, "platt_eb", **asked)) == {"worse_since_start": "pass"}
+    found = decided(entries, "slc_t", **asked)
+    assert (found.method, found.since_start) == ("platt_eb", None)
+    assert "worse_since_start" not in codes(found)
+
+
 def test_an_item_method_that_is_worse_than_the_frozen_model_retires_although_it_beats_platt_eb():
     wide = [-0.001, -0.009, -0.002, -0.008, -0.001, -0.009, -0.002, -0.008]
     assert decided(series(eb=[-0.001] * 8, base=wide), "slc_eb").method == "slc_eb"

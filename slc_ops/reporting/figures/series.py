@@ -5,10 +5,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from slc_ops.base.methods import FALLBACK, REFERENCES
+from slc_ops.base.methods import FALLBACK, FROZEN, PLATT, REFERENCES
 from slc_ops.base.text import share
 from slc_ops.base.window import Window
-from slc_ops.evidence.decision import FROZEN, PLATT
 from slc_ops.evidence.results import Backtest, Served
 from slc_ops.evidence.series import Statistic
 from slc_ops.evidence.verdict import Verdict, name_of, statistic_of
