@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from slc_ops.base.text import signed
 from slc_ops.evidence.auc import Scored
+from slc_ops.numerics.kernels import dot, stable_order
 
 Within = Mapping[str, float | None]
 """The AUC by kind of pair: ``user``, ``item``; None if no pair has both labels."""
@@ -32,21 +33,21 @@ def auc_within(keys: NDArray[np.integer], rows: Scored) -> float | None:
     >>> auc_within(np.array([1, 1, 0, 0]), rows), auc_within(np.array([0, 1, 1, 0]), rows)
     (1.0, 0.5)
     """
-    order = np.argsort(keys, kind="stable")
-    key, score = keys[order], rows.score[order]
-    positive, weight = rows.positive[order], rows.weight[order]
+    if not len(keys):
+        return None
+    order = stable_order(keys)
+    key, sorted_rows = keys.take(order), rows.take(order)
+    score, positive = sorted_rows.score, sorted_rows.weight * sorted_rows.positive
+    negative = sorted_rows.weight - positive
     new_key = np.append(True, key[1:] != key[:-1])
-    new_run = new_key | np.append(True, score[1:] != score[:-1])
-    below = np.append(0.0, np.cumsum(np.where(positive, 0.0, weight)))  # the negatives before each row
-    starts, runs = np.flatnonzero(new_key), np.flatnonzero(new_run)
-    before_run = below[runs] - below[starts[np.cumsum(new_key)[runs] - 1]]
-    in_run = below[np.append(runs[1:], len(key))] - below[runs]
-    ranks = (before_run + 0.5 * in_run)[np.cumsum(new_run) - 1]
-    wins = float(np.sum(np.where(positive, weight * ranks, 0.0)))
-    negatives = below[np.append(starts[1:], len(key))] - below[starts]
-    positives = np.add.reduceat(np.where(positive, weight, 0.0), starts)
-    pairs = float(np.sum(positives * negatives))
-    return wins / pairs if pairs > 0 else None
+    runs = np.flatnonzero(new_key | np.append(True, score[1:] != score[:-1]))  # equal scores of a key
+    positive, negative = np.add.reduceat(positive, runs), np.add.reduceat(negative, runs)
+    starts = np.searchsorted(runs, np.flatnonzero(new_key))
+    upto = np.cumsum(negative)
+    before = (upto - negative)[starts]  # the negatives of other keys
+    rank = upto - 0.5 * negative - np.repeat(before, np.diff(np.append(starts, len(runs))))
+    pairs = dot(np.add.reduceat(positive, starts), np.append(before[1:], upto[-1]) - before)
+    return dot(positive, rank) / pairs if pairs > 0 else None
 
 
 def ranking_in_words(found: Mapping[str, Within]) -> str | None:

@@ -19,6 +19,7 @@ lasting and passing deviations apart poorly, and the errors of the two lines dif
 was better than either (docs/performance.md).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
@@ -30,7 +31,7 @@ from slc_ops.methods.fitting.calibration import Calibration, Offsets
 from slc_ops.methods.fitting.design_effect import design_effect
 from slc_ops.methods.fitting.link import FittedLink, line_of, link_terms
 from slc_ops.methods.fitting.logistic import Terms
-from slc_ops.numerics.kernels import Floats, slices, total
+from slc_ops.numerics.kernels import Floats, dot, slices
 from slc_ops.numerics.newton import State
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import TIME, Rows
@@ -149,15 +150,28 @@ def _window_sums(terms: Terms, state: State, starts: Floats, rows: Rows) -> Tota
     for part in slices(len(rows)):
         here = terms.at(state, rows, part)
         assert rows.time is not None  # noqa: S101 - the pass requests times
-        window = _window_of(starts, rows.time[part])
-        residual, fisher = np.empty((2, len(window)))
-        columns = [*here.columns, np.ones(len(window))]
+        residual, fisher = np.empty((2, len(here.eta)))
+        columns = [*here.columns, np.ones(len(residual))]
         here.residual_and_fisher(residual, fisher)
-        for j, x in enumerate(columns):
-            sums[:, j] -= total(window, residual * x, len(starts))
-            for k, other in enumerate(columns):
-                sums[:, size + j * size + k] += total(window, fisher * x * other, len(starts))
+        for window, its_rows in _windows_of(starts, rows.time[part]):
+            own = [column[its_rows] for column in columns]
+            pull, weight = residual[its_rows], fisher[its_rows]
+            sums[window, :size] -= [dot(pull, x) for x in own]
+            sums[window, size:] += [dot(weight * x, other) for x in own for other in own]
     return Totals(sums)
+
+
+def _windows_of(
+    starts: Floats, time: NDArray[np.floating]
+) -> Iterator[tuple[int, slice | NDArray[np.bool_]]]:
+    """Yield each window of some rows, and which rows are its own: nearly always all."""
+    first, last = _window_of(starts, np.array([time.min(), time.max()]))
+    if first == last:
+        yield int(first), slice(None)
+        return
+    window = _window_of(starts, time)
+    for each in range(first, last + 1):
+        yield each, window == each
 
 
 def _window_of(starts: Floats, time: NDArray[np.floating]) -> NDArray[np.intp]:

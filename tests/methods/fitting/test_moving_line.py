@@ -10,6 +10,7 @@ from slc_ops.methods import fit, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link, link_terms
 from slc_ops.methods.fitting.moving_line import RARE, filtered, followed, grid, moving_line
+from slc_ops.numerics.kernels import SLICE_ROWS
 from slc_ops.rows.interactions import InteractionLog
 
 SPAN = 1000.0
@@ -76,9 +77,10 @@ def test_windows_without_rows_only_add_time() -> None:
     assert with_empty(4) > plain
 
 
-def test_the_sums_of_a_pass_equal_those_of_each_window() -> None:
+@pytest.mark.parametrize("rows", [500, 3 * SLICE_ROWS], ids=["slices of several windows", "slices of one"])
+def test_the_sums_of_a_pass_equal_those_of_each_window(rows: int) -> None:
     """An independent computation: gradient and information of every window from its rows."""
-    found = windows([0.2, None, -0.3, 0.4], rows=500)
+    found = windows([0.2, None, -0.3, 0.4], rows=rows)
     offsets = ItemOffsets(np.linspace(-1, 1, found.n_items))
     near = np.array([0.9, -0.4])
     mean, spread = found.logit_moments
