@@ -25,9 +25,9 @@ from slc_ops.demo.run import DEMO_DAG, ROOT
 from slc_ops.demo.simulate import simulate
 from slc_ops.registry import Version
 from tests.airflow.conftest import ENTRY
-from tests.airflow.mailbox import listening
 from tests.airflow.platform import Platform
 from tests.plugins.browser import Browser, found, log_in
+from tests.webhook import listening
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(2400)]
 

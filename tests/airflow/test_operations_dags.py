@@ -18,9 +18,9 @@ from slc_ops.refresh import pipeline
 from slc_ops.registry import Registry
 from slc_ops.settings.environment import Installation
 from tests.airflow.conftest import configure
-from tests.airflow.mailbox import listening
 from tests.airflow.runs import run
 from tests.airflow.test_refresh_dag import asset_events
+from tests.webhook import listening
 
 pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
 

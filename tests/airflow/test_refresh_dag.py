@@ -11,8 +11,8 @@ from slc_ops.airflow import weekly_refresh
 from slc_ops.registry import Registry
 from slc_ops.settings.environment import Installation
 from tests.airflow.conftest import AFTER, NEWEST, configure
-from tests.airflow.mailbox import listening
 from tests.airflow.runs import run
+from tests.webhook import listening
 
 pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
 

@@ -4,6 +4,8 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -16,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OF_AIRFLOW = {"fastapi", "starlette"}
 """Its own web stack, imported by the page only."""
-BROUGHT = packages_distributions()
 PARTS = {
     "apache-airflow": {"apache-airflow-core"},
     "boto3": {"botocore"},
@@ -26,6 +27,12 @@ PARTS = {
     "scikit-learn": {"threadpoolctl"},
 }
 """What these are made of, or cannot do without."""
+
+
+@cache
+def brought() -> Mapping[str, list[str]]:
+    """Module → the distributions that contain it."""
+    return packages_distributions()
 
 
 def imported() -> set[str]:
@@ -45,7 +52,7 @@ def distributions(requirements: list[str]) -> set[str]:
 
 
 def brought_by(module: str) -> set[str]:
-    found = BROUGHT.get(module, [module])  # an extra that is not installed here: pyspark
+    found = brought().get(module, [module])  # an extra that is not installed here: pyspark
     return {name.replace("_", "-").lower() for name in found}
 
 

@@ -13,7 +13,7 @@ from airflow.sdk import Connection
 from slc_ops.base.errors import SettingsError
 from slc_ops.observability.notify import Event, address, build, tell
 from slc_ops.settings.blocks import Notifier, Notify
-from tests.airflow.mailbox import Mailbox, listening
+from tests.webhook import listening
 
 STOP = Event("stop", "school", "ValidationStopped: label is 0 or 1", window="2026-02-16/2026-02-23")
 
@@ -72,7 +72,7 @@ def test_a_failed_recipient_is_logged_and_the_others_are_notified(
     box = {"file": str(tmp_path / "box"), "text": "heard"}
     notifiers = (
         Notifier(path="tests.airflow.mailbox.Broken"),
-        Notifier(path="tests.airflow.mailbox.listening"),
+        Notifier(path="tests.webhook.listening"),
         Notifier(path="no.such.notifier"),
         Notifier(path="tests.airflow.mailbox.Mailbox", arguments=box),
     )
@@ -93,9 +93,10 @@ def test_a_missing_connection_is_logged_as_an_error(
 
 
 def test_only_notifier_classes_are_instantiated() -> None:
-    assert isinstance(
-        build(Notifier(path="tests.airflow.mailbox.Mailbox", arguments={"file": "f", "text": ""})), Mailbox
-    )
+    from tests.airflow.mailbox import Mailbox
+
+    known = Notifier(path="tests.airflow.mailbox.Mailbox", arguments={"file": "f", "text": ""})
+    assert isinstance(build(known), Mailbox)
     with pytest.raises(SettingsError, match="not an Airflow notifier"):
         build(Notifier(path="os.system"))
 

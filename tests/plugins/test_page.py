@@ -11,6 +11,8 @@ from slc_ops.registry.rules import act
 from slc_ops.settings.environment import Installation
 from tests.plugins import school
 
+pytestmark = pytest.mark.slow  # Airflow's web application
+
 PATHS = (
     "/slc/",
     "/slc/status.json",

@@ -23,6 +23,8 @@ from slc_ops.serving.export import Exported, export
 from slc_ops.serving.export_sql import DIALECTS, Names
 from tests.serving.exported import GOOD, IDS, agree, exported, good_set, rows_of
 
+pytestmark = pytest.mark.slow  # a PostgreSQL server of its own, a parser of six dialects
+
 Rows = list[tuple[Any, ...]]
 
 
