@@ -43,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
 def server() -> Iterator[ThreadingHTTPServer]:
     found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.ranges = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=found.serve_forever)
+    thread = threading.Thread(target=found.serve_forever, args=(0.01,))
     thread.start()
     yield found
     found.shutdown()

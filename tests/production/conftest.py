@@ -41,7 +41,7 @@ class Receiver(BaseHTTPRequestHandler):
 def collector() -> Iterator[Collector]:
     """The address to which Airflow sends its metrics."""
     with Collector() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
         server.shutdown()
 
