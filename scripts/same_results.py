@@ -2,14 +2,16 @@
 
 Both commits run in separate work trees, in this interpreter's environment: a simulated lake is refreshed for
 two weeks with every method, and every method is fitted and compared on a pair of files (with --data also on
-each NAME.calibration.parquet and NAME.test.parquet of a folder). Expected differences (names of code, times,
-paths, the schema of parameter sets) are ignored; everything else must be equal to the last bit. Exits with 0
-if it is, otherwise with 1.
+each NAME.calibration.parquet and NAME.test.parquet of a folder; with --lake FOLDER START END the windows of a
+lake are replayed, too, with the default methods). Expected differences (names of code, times, paths, the
+schema of parameter sets) are ignored; everything else must be equal: texts and parameters to the last bit,
+other numbers within 1e-9. Exits with 0 if it is, otherwise with 1.
 """
 
 import argparse
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -26,8 +28,8 @@ MAY_DIFFER = {
     "warnings", "version", "rules", "plan", "params_digest", "sealed_digest", "champion/digest",
 }  # fmt: skip
 METHODS = (
-    "base,platt,temperature,isotonic,histogram,platt_time,rescal,rescal_iso,naive,"
-    "ridge,slc,slc_t,slc_iso,slc_eb"
+    "base,platt,platt_eb,temperature,isotonic,histogram,platt_time,rescal,rescal_iso,naive,"
+    "ridge,slc,slc_t,slc_iso,slc_eb,slc_mix"
 )
 
 
@@ -41,28 +43,40 @@ def main() -> int:
     parser.add_argument(
         "--data", type=Path, help="folder with NAME.calibration.parquet and NAME.test.parquet"
     )
+    parser.add_argument("--lake", nargs=3, metavar=("FOLDER", "START", "END"), help="windows to replay")
     given = parser.parse_args()
     data = given.data.resolve() if given.data else None
+    lake = (Path(given.lake[0]).resolve(), *given.lake[1:]) if given.lake else None
     with tempfile.TemporaryDirectory(prefix="slc-same-") as scratch:
-        found = [results(commit, Path(scratch), data) for commit in (given.before, given.after)]
-    differing = sorted(name for name in found[0] | found[1] if found[0].get(name) != found[1].get(name))
+        found = [results(commit, Path(scratch), data, lake) for commit in (given.before, given.after)]
+    names = sorted(found[0] | found[1])
+    differing = [name for name in names if not same(found[0].get(name), found[1].get(name))]
     print(f"{len(found[0])} results before, {len(found[1])} after, {len(differing)} differ")
     for name in differing:
         print(f"  {name}: {str(found[0].get(name))[:60]} | {str(found[1].get(name))[:60]}")
     return 1 if differing else 0
 
 
-def results(commit: str, scratch: Path, data: Path | None) -> dict[str, Any]:
+def same(one: Any, other: Any) -> bool:
+    """Equal; numbers within 1e-9."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def results(commit: str, scratch: Path, data: Path | None, lake: Any) -> dict[str, Any]:
     """All results of a commit, by name."""
     tree = scratch / f"tree-{len(list(scratch.iterdir()))}"
     subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", "-q", tree, commit], check=True)
     try:
-        return dict(_all(tree, scratch / f"{tree.name}-out", data))
+        return dict(_all(tree, scratch / f"{tree.name}-out", data, lake))
     finally:
         subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=True)
 
 
-def _all(tree: Path, out: Path, data: Path | None) -> Iterator[tuple[str, Any]]:
+def _all(tree: Path, out: Path, data: Path | None, replayed: Any) -> Iterator[tuple[str, Any]]:
     out.mkdir()
     lake = out / "lake"
     entry = {"source": {"kind": "lake", "path": str(lake)}, "methods": METHODS.split(","), "gate": "auto"}
@@ -90,6 +104,11 @@ def _all(tree: Path, out: Path, data: Path | None) -> Iterator[tuple[str, Any]]:
             target = out / f"{name}-{method}"
             run("fit", "--input", calibration, "--method", method, "--out", target)
             yield from _parameters(f"fit {name} {method}", target)
+    if replayed:
+        folder, start, end = replayed
+        source = ("--deployment", "log", "--lake", folder, "--from", start, "--to", end)
+        run("replay", *source, "--json", out / "replay.json", "--out", out / "replay")
+        yield from _flat("replay", json.loads((out / "replay.json").read_text()))
 
 
 def _runner(tree: Path, out: Path) -> Any:
