@@ -11,39 +11,17 @@ from slc_ops.base.text import count, number
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the lake.")
-@click.option("--weeks", type=click.IntRange(min=1), default=12, show_default=True, help="Weeks of logs.")
-@click.option("--users", type=click.IntRange(min=1), default=2000, show_default=True, help="Users.")
+@click.option("--weeks", type=click.IntRange(min=1), default=12, help="Weeks of logs.")
+@click.option("--users", type=click.IntRange(min=1), default=2000, help="Users.")
+@click.option("--items", type=click.IntRange(min=1), default=400, help="Items of the first week.")
+@click.option("--new-items", type=click.IntRange(min=0), default=10, help="New items per week.")
+@click.option("--rows-per-week", type=click.IntRange(min=1), default=12_000, help="Interactions per week.")
+@click.option("--seed", type=click.IntRange(min=0), default=7, help="Same seed, same bytes.")
+@click.option("--start", default="2026-01-05", help="The first Monday.")
 @click.option(
-    "--items", type=click.IntRange(min=1), default=400, show_default=True, help="Items of the first week."
+    "--bias-sd", type=click.FloatRange(min=0), default=0.8, help="Spread of the items' biases, in logits."
 )
-@click.option(
-    "--new-items", type=click.IntRange(min=0), default=10, show_default=True, help="New items per week."
-)
-@click.option(
-    "--rows-per-week",
-    type=click.IntRange(min=1),
-    default=12_000,
-    show_default=True,
-    help="Interactions per week.",
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same bytes."
-)
-@click.option("--start", default="2026-01-05", show_default=True, help="The first Monday.")
-@click.option(
-    "--bias-sd",
-    type=click.FloatRange(min=0),
-    default=0.8,
-    show_default=True,
-    help="Spread of the items' biases, in logits.",
-)
-@click.option(
-    "--drift-share",
-    type=click.FloatRange(0, 1),
-    default=0.15,
-    show_default=True,
-    help="Share of items that drift.",
-)
+@click.option("--drift-share", type=click.FloatRange(0, 1), default=0.15, help="Share of items that drift.")
 @click.option(
     "--label-delay",
     metavar="3d",
@@ -85,16 +63,9 @@ DATASETS = ("assistments2009", "assistments2017", "algebra", "eedi")  # readers 
     "--time",
     type=click.Choice(["index", "clock"]),
     default="index",
-    show_default=True,
     help="event_time: the student's interaction index, or the published timestamp read as UTC.",
 )
-@click.option(
-    "--min-rows",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="Leave out students with fewer.",
-)
+@click.option("--min-rows", type=click.IntRange(min=1), default=5, help="Leave out students with fewer.")
 @json_option
 def ingest(dataset: str, files: tuple[Path, ...], out: Path, **options: object) -> None:
     """Convert a public data set, as published, to history, calibration and test files.
@@ -133,7 +104,6 @@ def ingest(dataset: str, files: tuple[Path, ...], out: Path, **options: object) 
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("slc-demo"),
-    show_default=True,
     help="An empty directory, or one of an earlier demo.",
 )
 @json_option

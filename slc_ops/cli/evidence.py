@@ -26,10 +26,8 @@ path_type = click.Path(path_type=Path)
     "--input", "sources", type=path_type, required=True, multiple=True,
     help="Rows with event_time (Parquet, CSV, Feather); may be repeated.",
 )  # fmt: skip
-@click.option(
-    "--time-bins", type=click.IntRange(2), default=10, show_default=True, help="Equal-count time bins."
-)
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of the Wald test.")
+@click.option("--time-bins", type=click.IntRange(2), default=10, help="Equal-count time bins.")
+@click.option("--alpha", type=float, default=0.05, help="Level of the Wald test.")
 @map_option
 @json_option
 def detectability(sources: tuple[Path, ...], time_bins: int, alpha: float, rename: dict[str, str]) -> None:
@@ -48,10 +46,7 @@ def detectability(sources: tuple[Path, ...], time_bins: int, alpha: float, renam
         ("smallest visible drift per bin, logit", number(found.delta_min, 3)),
         ("observed drift per bin (noise included), logit", number(found.delta_obs_median, 3)),
         ("items whose drift is visible", share(found.detectable_item_share, 1)),
-        (
-            f"observations per item to see {found.reference_drift:g} logit",
-            count(found.required_obs_per_item),
-        ),
+        (f"observations per item to see {found.reference_drift:g} logit", count(found.required_obs_per_item)),
     ]
     print_table("Detectability of drift", ["", "value"], rows)
     say(f"Temporal tracking is {found.temporal_tracking}: {found.reason}.")
@@ -73,10 +68,8 @@ def detectability(sources: tuple[Path, ...], time_bins: int, alpha: float, renam
 )  # fmt: skip
 @click.option("--out", type=path_type, required=True, help="Directory of the tables and figures.")
 @prior_option
-@click.option(
-    "--time-bins", type=click.IntRange(2), default=10, show_default=True, help="Time bins of slc_t and naive."
-)
-@click.option("--regime/--no-regime", default=True, show_default=True, help="Simulate the regime map too.")
+@click.option("--time-bins", type=click.IntRange(2), default=10, help="Time bins of slc_t and naive.")
+@click.option("--regime/--no-regime", default=True, help="Simulate the regime map too.")
 @map_option
 @json_option
 def paper(
@@ -139,7 +132,7 @@ def _with_sd(row: dict[str, Any], metric: "Metric") -> str:
 
 @click.command(cls=CommandOfMethods)
 @click.option("--lake", type=path_type, help="A lake of Parquet files; instead of the deployment's source.")
-@click.option("--deployment", "name", default="backtest", show_default=True, metavar="D",
+@click.option("--deployment", "name", default="backtest", metavar="D",
               help="A name from the deployments file; with --lake also any other name.")  # fmt: skip
 @click.option(
     "--window", "window_text", metavar="START/END", help="The newest window [default: of the lake]."

@@ -26,16 +26,14 @@ DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
     metavar="URL",
     help="With --format redis, instead of --out: load redis://HOST:PORT/DB directly.",
 )
-@click.option(
-    "--table", default="log", show_default=True, help="SQL: the table (or view) of rows to correct."
-)
-@click.option("--view", default="slc_corrected", show_default=True, help="SQL: the view that corrects them.")
+@click.option("--table", default="log", help="SQL: the table (or view) of rows to correct.")
+@click.option("--view", default="slc_corrected", help="SQL: the view that corrects them.")
 @click.option(
     "--prefix",
     help="Prefix of the names of tables, files or keys [default: slc; for SQL slc_ and the set's digest].",
 )
 @click.option(
-    "--times", type=click.Choice(["timestamp", "number"]), default="timestamp", show_default=True,
+    "--times", type=click.Choice(["timestamp", "number"]), default="timestamp",
     help="SQL: the type of event_time, if the set uses it.",
 )  # fmt: skip
 @map_option

@@ -45,11 +45,9 @@ calibration_option = click.option(
 )
 test_option = click.option("--test", type=file_type, required=True, help="Later rows for scoring.")
 prior_option = click.option(
-    "--prior-var", type=float, default=1.0, show_default=True, help="Prior variance of the item offsets."
+    "--prior-var", type=float, default=1.0, help="Prior variance of the item offsets."
 )
-bins_option = click.option(
-    "--time-bins", type=int, default=10, show_default=True, help="Time bins of methods by item and time."
-)
+bins_option = click.option("--time-bins", type=int, default=10, help="Time bins of methods by item and time.")
 history_option = click.option(
     "--history", type=file_type, help="Earlier rows for the time bins (only event_time is read)."
 )
@@ -159,7 +157,7 @@ def apply(params: str, source: Path, output: Path, keep_formulas: bool, rename: 
 @test_option
 @history_option
 @click.option(
-    "--methods", default="all", show_default=True, metavar="all|a,b", callback=known_methods,
+    "--methods", default="all", metavar="all|a,b", callback=known_methods,
     help="'all' of the methods below, or names separated by commas.",
 )  # fmt: skip
 @prior_option
@@ -247,7 +245,7 @@ def compare(
     "--values", callback=_numbers, help="Values to try, separated by commas [default: the paper's]."
 )
 @click.option(
-    "--method", default="slc", show_default=True, metavar="METHOD", callback=known_method,
+    "--method", default="slc", metavar="METHOD", callback=known_method,
     help="The method to vary.",
 )  # fmt: skip
 @click.option(

@@ -133,11 +133,7 @@ def history(deployment: str) -> None:
 @click.option("--head", metavar="HASH", help="With --chain: a recorded head; refuse a chain without it.")
 @json_option
 def verify(
-    deployment: str | None,
-    repair: bool,
-    chain: bool,
-    public_keys: tuple[Path, ...],
-    head: str | None,
+    deployment: str | None, repair: bool, chain: bool, public_keys: tuple[Path, ...], head: str | None
 ) -> None:
     """Compare the ledger with MLflow, and recompute the champion's golden vectors.
 
@@ -172,10 +168,7 @@ def verify(
 
 
 def _verify_chain(
-    registry: "Registry",
-    names: list[str],
-    public_keys: tuple[Path, ...],
-    head: str | None,
+    registry: "Registry", names: list[str], public_keys: tuple[Path, ...], head: str | None
 ) -> None:
     from slc_ops.registry.chain import check_chain
     from slc_ops.registry.signing import Keys

@@ -46,11 +46,7 @@ def refresh(deployment: str, window_text: str, off_grid: bool, force: bool) -> N
         check_labels_due(window, settings.label_lag, datetime.now(UTC), hint="--force")
     with progress(f"refreshing {deployment} for {window}"):
         outcome = pipeline.refresh(
-            installation,
-            deployment,
-            window,
-            off_grid=off_grid,
-            tell=lambda text: say(f"  {text}"),
+            installation, deployment, window, off_grid=off_grid, tell=lambda text: say(f"  {text}")
         )
     emit_json(refresh_summary(installation, outcome))
     print_refresh(installation, outcome)

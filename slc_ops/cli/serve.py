@@ -19,21 +19,12 @@ from slc_ops.settings.environment import Installation, RegistryVariables, ServeV
 @click.option(
     "--params", type=click.Path(path_type=Path), metavar="DIR", help="Serve a parameter set instead."
 )
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Interface; others than loopback need a token."
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8080,
-    show_default=True,
-    help="Port; 0 selects a free one.",
-)
+@click.option("--host", default="127.0.0.1", help="Interface; others than loopback need a token.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8080, help="Port; 0 selects a free one.")
 @click.option(
     "--every",
     type=click.FloatRange(0.1, 86_400),
     default=30.0,
-    show_default=True,
     help="Seconds between checks of the registry.",
 )
 @click.option(
@@ -46,25 +37,12 @@ from slc_ops.settings.environment import Installation, RegistryVariables, ServeV
     "--by",
     type=click.Choice(["user", "item", "group"]),
     default="user",
-    show_default=True,
     help="Effect whose ids select the canaries.",
 )
+@click.option("--max-rows", type=click.IntRange(1), default=100_000, help="Maximum rows of a request.")
+@click.option("--max-mb", type=click.IntRange(1, 4096), default=16, help="Maximum size of a request.")
 @click.option(
-    "--max-rows",
-    type=click.IntRange(1),
-    default=100_000,
-    show_default=True,
-    help="Maximum rows of a request.",
-)
-@click.option(
-    "--max-mb", type=click.IntRange(1, 4096), default=16, show_default=True, help="Maximum size of a request."
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0.1, 3600),
-    default=30.0,
-    show_default=True,
-    help="Time limit of a request, in seconds.",
+    "--timeout", type=click.FloatRange(0.1, 3600), default=30.0, help="Time limit of a request, in seconds."
 )
 @json_option
 def serve(

@@ -26,23 +26,17 @@ def _seeds(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
 @click.command()
 @click.argument("source", metavar="LOG", type=click.Path(path_type=Path))
 @click.option(
-    "--backbone",
-    "names",
-    default="dkt,sakt,dkvmn,akt,lpkt",
-    show_default=True,
-    help="Backbones, separated by commas.",
+    "--backbone", "names", default="dkt,sakt,dkvmn,akt,lpkt", help="Backbones, separated by commas."
 )
-@click.option(
-    "--seeds", default="225,226,227", show_default=True, callback=_seeds, help="Seeds, separated by commas."
-)
+@click.option("--seeds", default="225,226,227", callback=_seeds, help="Seeds, separated by commas.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the study.")
 @click.option(
-    "--choose-epoch", type=click.Choice(["train", "calibration"]), default="train", show_default=True,
+    "--choose-epoch", type=click.Choice(["train", "calibration"]), default="train",
     help="Rows that choose the epoch: the last tenth of train, or calibration as the authors do.",
 )  # fmt: skip
 @click.option("--epochs", type=click.IntRange(min=1), help="Maximum number of epochs [default: by backbone].")
 @click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True,
+    "--threads", type=click.IntRange(min=1), default=1,
     help="Threads of PyTorch; another number changes the last digits.",
 )  # fmt: skip
 @click.option(

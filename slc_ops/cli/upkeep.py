@@ -51,7 +51,7 @@ def clean(deployment: str, dry_run: bool) -> None:
     metavar="FILE",
     help="One id per line, or a Parquet, CSV or Feather file with a column of ids.",
 )
-@click.option("--column", default="user_id", show_default=True, metavar="NAME", help="That column.")
+@click.option("--column", default="user_id", metavar="NAME", help="That column.")
 @click.option("--actor", metavar="NAME", help="Who erases; recorded. Default: as for promote.")
 @json_option
 def erase(file: Path, column: str, actor: str | None) -> None:
