@@ -169,7 +169,7 @@ def _champion_metrics(
 ) -> Iterator[Gauge]:
     """Read the champions from the ledger; if it fails, only ``slc_ops_ledger_up`` has a value."""
     from slc_ops.registry import Registry
-    from slc_ops.registry.overview import overview
+    from slc_ops.registry.overview import glance
 
     up = Gauge("slc_ops_ledger_up", "1 if the ledger exists and can be read.")
     version = Gauge("slc_ops_champion_version", "Version number of the champion.")
@@ -181,14 +181,14 @@ def _champion_metrics(
     held = Gauge("slc_ops_held_windows", "Newest consecutive windows whose change of champion was held.")
     try:
         registry = Registry.open(installation, create=False)
-        found = overview(registry.ledger, list(decided), newest=1)
-        for name, glance in found.items():
-            champion = glance.champion
-            if champion is not None and glance.last is not None:
+        found = {name: glance(registry.ledger, name) for name in decided}
+        for name, each in found.items():
+            champion = each.champion
+            if champion is not None and each.last is not None:
                 version.add(champion.number, deployment=name)
-                since.add(glance.last.at.timestamp(), deployment=name)
+                since.add(each.last.at.timestamp(), deployment=name)
                 age.add((now - champion.window.end).total_seconds(), deployment=name)
-            held.add(held_in_a_row(decided[name], registry.history(name)), deployment=name)
+            held.add(held_in_a_row(decided[name], each.line), deployment=name)
         yield from _item_metrics(installation, {name: each.champion for name, each in found.items()})
         up.add(registry.ledger.database.present)
     except RegistryError:

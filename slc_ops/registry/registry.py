@@ -20,7 +20,7 @@ from slc_ops.base.mlflow_client import connect
 from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
-from slc_ops.registry.overview import overview, what_serves
+from slc_ops.registry.overview import glance, what_serves
 from slc_ops.registry.publication import (
     PROMOTION,
     RETIREMENT,
@@ -327,14 +327,14 @@ class Registry:
             "ledger_url": self.ledger.database.shown,
             "deployments": {},
         }
-        for name, glance in overview(self.ledger, sorted({*published, *expected}), newest=1).items():
-            champion, challenger, retired = glance.champion, glance.challenger, glance.retired
-            serves = what_serves(champion, self.ledger.line(name), self.ledger.versions(name))
+        for name in sorted({*published, *expected}):
+            found = glance(self.ledger, name)
+            champion, challenger, retired = found.champion, found.challenger, found.retired
             answer["deployments"][name] = {
                 "champion": None if champion is None else champion.as_dict(),
-                "serves": serves,
+                "serves": what_serves(champion, found.line, found.versions),
                 "retired": None if retired is None else retired.as_dict(),
-                "taken_back": [each.sentence for each in glance.taken_back],
+                "taken_back": [each.sentence for each in found.taken_back],
                 "challenger": None if challenger is None else challenger.as_dict(),
                 "findings": self._alias_findings(name) if name in published else [],
             }

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from slc_ops.base.errors import PromotionConflict, RegistryError
 from slc_ops.base.window import Window
 from slc_ops.registry.ledger import Head, Ledger
-from slc_ops.registry.overview import overview
+from slc_ops.registry.overview import glance as glance_at
 from slc_ops.registry.publication import Version
 from tests.registry.factory import WEEKS
 
@@ -64,7 +64,7 @@ def test_windows_use_the_dates_of_the_deployments_zone(address: str) -> None:
     entered = replace(version(1), window=local)
     ledger.record(entered)
     move = ledger.advance(ledger.head("demo"), entered, kind="promotion", actor="ann", reason="good")
-    glance = overview(ledger, ["demo"], 5)["demo"]
+    glance = glance_at(ledger, "demo")
     assert glance.last is not None
     found = [
         *ledger.versions("demo"), ledger.version("demo", 1), ledger.published(entered.key), move,

@@ -11,7 +11,7 @@ from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryErr
 from slc_ops.base.names import RETIRED_TAG
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.ledger import Head, Ledger
-from slc_ops.registry.overview import overview
+from slc_ops.registry.overview import glance as glance_at
 from slc_ops.registry.rules import NO_CHAMPION
 from tests.registry.factory import WEEKS, publication, read_aliases
 from tests.registry.test_ledger import address, ledger, version
@@ -43,7 +43,7 @@ def test_retire_removes_the_champion_and_records_actor_and_reason(
     assert registry.verify("demo") == []
     reported = registry.status()["deployments"]["demo"]
     assert (reported["champion"], reported["retired"]["from_version"], reported["findings"]) == (None, 2, [])
-    glance = overview(registry.ledger, ["demo"], 3)["demo"]
+    glance = glance_at(registry.ledger, "demo")
     assert (glance.head.champion, glance.last) == (None, change)
 
 

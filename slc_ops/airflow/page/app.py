@@ -62,7 +62,7 @@ def build() -> FastAPI:
 def overview_page(request: Request, readable: Readable, may_read: MayRead) -> HTMLResponse:
     """Show every deployment that the user may read, and errors of the deployments file."""
     installation = Installation.from_environment()
-    broken = [entry for entry in broken_entries(installation) if entry.name is None or may_read(entry.name)]
+    broken = [entry for entry in broken_entries(installation) if not entry.name or may_read(entry.name)]
     return render(request, "overview.html", cards=cards(installation, readable), broken=broken)
 
 
@@ -102,11 +102,11 @@ def deployment_page(
             "order": "up" if order == "up" else "down",
             "version": version,
         },
-        reasons={version.number: why(installation, version) for version in card.published[-SHOWN:]},
+        reasons={version.number: why(installation, version) for version in card.versions[-SHOWN:]},
         versions_shown=SHOWN,
         replays=list(replays(installation, name)),
         audit={**audit, "window": audited} if audit.get("served") else {},
-        moves=list(reversed(Registry.open(installation, create=False).history(name))),
+        moves=card.line[::-1],
     )
 
 

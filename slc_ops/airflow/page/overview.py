@@ -14,14 +14,11 @@ from slc_ops.observability.stored import Origin, newest_validation, refresh_of, 
 from slc_ops.observability.troubles import Trouble, troubles
 from slc_ops.quality.result import PAGE
 from slc_ops.refresh.backbone import read_backbone_change
-from slc_ops.registry import ChampionChange, Registry, Version
-from slc_ops.registry.overview import Glance, overview
-from slc_ops.registry.rules import TakenBack
-from slc_ops.settings.deployments_file import read_deployments
+from slc_ops.registry import Registry, Version
+from slc_ops.registry.overview import Glance, glance
+from slc_ops.settings.deployments_file import BrokenEntry, read_deployments
 from slc_ops.settings.environment import Installation
 
-VERSIONS_READ = 24
-"""Maximum number of versions that the page reads per deployment."""
 FIGURES = {
     "series": "NLL of the method in question, the served model and the frozen model against Platt, by window",
     "over_time": "AUC of the backbone, Platt and the item correction over time",
@@ -51,30 +48,19 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Card:
-    """Summary of one deployment."""
+class Card(Glance):
+    """Summary of one deployment: its state in the ledger, in Airflow and on this host."""
 
     name: str
     schedule: Schedule
-    champion: Version | None
-    challenger: Version | None
-    since: datetime | None
-    retired: ChampionChange | None
-    """The retirement of the last champion, if there is no champion."""
     backbone: str | None
     """A warning if champion and newest window have different backbones."""
-    taken_back: list[TakenBack]
-    """Versions that people rolled back, by whom and until when."""
     troubles: list[Trouble]
     """Other problems: late, a failed step, the disk. A stop appears in the outcome."""
     outcome: Outcome | None
-    published: list[Version]
-    """The newest versions, oldest first."""
-    newest: Version | None
-    """The version of the newest window."""
     figures: list[str]
-    """The figures of its refresh's report that exist on this host."""
-    runbook: str = ""
+    """The figures of the newest version's report that exist on this host."""
+    runbook: str
     """The runbook of a stopped newest window."""
 
     @property
@@ -90,7 +76,7 @@ class Card:
     @property
     def age(self) -> str:
         """The time since the promotion of the champion."""
-        return "" if self.since is None else ago(datetime.now(UTC) - self.since)
+        return "" if self.last is None else ago(datetime.now(UTC) - self.last.at)
 
     @property
     def gone(self) -> set[int]:
@@ -110,35 +96,27 @@ class Card:
 
 def cards(installation: Installation, deployments: Mapping[str, Schedule]) -> list[Card]:
     """Return all deployments; those that need a person come first."""
-    found = overview(Registry.open(installation, create=False).ledger, list(deployments), VERSIONS_READ)
+    ledger = Registry.open(installation, create=False).ledger
     wrong = troubles(installation, datetime.now(UTC), deployments)
     made = [
-        _card(installation, name, schedule, found[name], wrong[name])
+        _card(installation, name, schedule, glance(ledger, name), wrong[name])
         for name, schedule in deployments.items()
     ]
     return sorted(made, key=lambda card: (-card.attention, card.name))
 
 
 def _card(
-    installation: Installation, name: str, schedule: Schedule, glance: Glance, wrong: list[Trouble]
+    installation: Installation, name: str, schedule: Schedule, found: Glance, wrong: list[Trouble]
 ) -> Card:
-    newest = glance.versions[-1] if glance.versions else None
+    change = read_backbone_change(installation, name, found.head.champion)
     return Card(
+        **vars(found),
         name=name,
         schedule=schedule,
-        champion=glance.champion,
-        challenger=glance.challenger,
-        since=None if glance.last is None else glance.last.at,
-        retired=glance.retired,
-        backbone=None
-        if (change := read_backbone_change(installation, name, glance.head.champion)) is None
-        else change.sentence,
-        taken_back=glance.taken_back,
+        backbone=None if change is None else change.sentence,
         troubles=[each for each in wrong if each.code not in ("stopped", "entry")],
-        outcome=_outcome(installation, name, newest, glance.head.champion),
-        published=glance.versions,
-        newest=newest,
-        figures=_figures(installation, newest),
+        outcome=_outcome(installation, name, found.newest, found.head.champion),
+        figures=_figures(installation, found.newest),
         runbook=next((each.runbook for each in wrong if each.code == "stopped"), ""),
     )
 
@@ -163,22 +141,12 @@ def why(installation: Installation, version: Version) -> str | None:
     return None if sentence is None else Outcome(version.verdict, sentence, "", "", None).why
 
 
-@dataclass(frozen=True)
-class Broken:
-    """An invalid entry of the deployments file or, without a name, an invalid file."""
-
-    name: str | None
-    sentence: str
-
-
-def broken_entries(installation: Installation) -> list[Broken]:
-    """Return the errors of the deployments file."""
+def broken_entries(installation: Installation) -> list[BrokenEntry]:
+    """Return the errors of the deployments file; an invalid file is an entry without a name."""
     try:
-        return [
-            Broken(entry.name, str(entry)) for entry in read_deployments(installation.deployments_file)[1]
-        ]
+        return read_deployments(installation.deployments_file)[1]
     except SettingsError as error:
-        return [Broken(None, str(error))]
+        return [BrokenEntry("", installation.deployments_file, 0, (str(error),))]
 
 
 def _outcome(
