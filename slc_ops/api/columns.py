@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from slc_ops.api.errors import BadOption, FrameError
 from slc_ops.base.buffers import as_numpy
 from slc_ops.base.ids import as_ids
-from slc_ops.rows.columns import as_logits, as_times
+from slc_ops.rows.columns import as_times
 from slc_ops.rows.frames import as_table, column_array, column_names, is_frame
 
 Column = str | int
@@ -69,14 +69,16 @@ class Table:
         )
 
 
-def item_ids(table: Table, column: Column, known: pa.DataType | None = None) -> pa.Array:
-    """Return the item ids as text or integers; ``known`` is their type in the fit.
+def item_ids(
+    table: Table, column: Column, known: pa.DataType | None = None, argument: str = "item"
+) -> pa.Array:
+    """Return the ids of items or users as text or integers; ``known`` is their type in the fit.
 
     In a prediction a row without an item counts as an unknown item; in a fit it is an error. Floats with
     integer values become integers. A plain array has one type for all columns, so a column given by position
     may hold any number, as in scikit-learn's encoders.
     """
-    values, name = table.read("item", column), table.name(column)
+    values, name = table.read(argument, column), table.name(column)
     if pa.types.is_string_view(values.type):
         values = values.cast(pa.string())
     if known is not None:
@@ -114,11 +116,6 @@ def _from_floats(values: pa.Array, name: str, known: pa.DataType | None, any_num
         bad = numbers[np.argmin(whole)] if not whole.all() else numbers[0]
         raise FrameError(f"column {name!r} holds the item {bad:g}; expected text or whole numbers")
     return pc.cast(pa.array(numbers), pa.string())
-
-
-def logits(table: Table, column: Column, kind: str) -> NDArray[np.floating]:
-    """Return the scores as logits; ``kind`` is "logit" or "probability"."""
-    return as_logits(numbers_or_times(table, kind, column), kind, 0)
 
 
 def times(table: Table, column: Column) -> NDArray[np.float64]:

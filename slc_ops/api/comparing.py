@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.api.errors import as_value_errors, in_python
+from slc_ops.api.pages import Shown, Titled, write_page
 from slc_ops.base.text import count, number, share, signed
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ class CompareWarning(UserWarning):
     """The pair of logs is not a fair comparison, or a fit has a warning."""
 
 
-@dataclass(frozen=True)
-class Compared:
+@dataclass(frozen=True, repr=False)
+class Compared(Shown):
     """Methods fitted to one frame and scored on a later one.
 
     Attributes:
@@ -102,8 +103,6 @@ class Compared:
         from slc_ops.base.extras import require
 
         require("Compared.report", "report")
-        from slc_ops.api.pages import write_page
-
         return write_page(Path(path), "Methods compared", self._tables(), self._notes(), self.plot())
 
     @property
@@ -115,18 +114,7 @@ class Compared:
             f"{count(found.n_items)} items, {share(found.cold_start_share, 1)} cold start"
         )
 
-    def __repr__(self) -> str:
-        from slc_ops.api.pages import table_text
-
-        return "\n\n".join([*(table_text(*each) for each in self._tables()), "\n".join(self._notes())])
-
-    def _repr_html_(self) -> str:
-        from slc_ops.api.pages import table_html
-
-        *tables, last = self._tables()
-        return "".join([*(table_html(*each) for each in tables), table_html(*last, self._notes())])
-
-    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+    def _tables(self) -> list[Titled]:
         """Return the table of all rows and, if rows have groups, the table of groups."""
         columns = ["method", "AUC", "Δ AUC vs Platt", "NLL", "Δ NLL vs Platt"]
         groups = self.result.group_table()
@@ -178,8 +166,8 @@ def _difference(found: "Interval") -> str:
     return signed(found.estimate) if found.reason == NO_SCIPY else found.text()
 
 
-@dataclass(frozen=True)
-class Detectable:
+@dataclass(frozen=True, repr=False)
+class Detectable(Shown):
     """The drift of items that a log can detect.
 
     Attributes:
@@ -211,30 +199,27 @@ class Detectable:
 
         return draw_detectability(self.result)
 
-    def __repr__(self) -> str:
-        from slc_ops.api.pages import table_text
-
-        return table_text(self._title, ["", "this log"], self._rows(), [])
-
-    def _repr_html_(self) -> str:
-        from slc_ops.api.pages import table_html
-
-        return table_html(self._title, ["", "this log"], self._rows())
+    def _tables(self) -> list[Titled]:
+        title = f"Temporal tracking is {self.result.temporal_tracking}: {self.result.reason}."
+        return [(title, ["", "this log"], self.rows)]
 
     @property
-    def _title(self) -> str:
-        return f"Temporal tracking is {self.result.temporal_tracking}: {self.result.reason}."
-
-    def _rows(self) -> list[list[str]]:
+    def rows(self) -> list[list[str]]:
+        """The figures of the whole log: name and value."""
         found = self.result
+        bins = f"observations per bin, median ({found.time_bins} bins)"
         return [
             ["items", count(found.items)],
-            ["rows of the median item", count(found.obs_per_item_median)],
-            ["time bins", count(found.time_bins)],
-            ["smallest visible drift, logit per bin", number(found.delta_min, 2)],
-            ["observed drift of the median item", number(found.delta_obs_median, 2)],
+            ["observations per item, median", count(found.obs_per_item_median)],
+            [bins, count(found.obs_per_bin_median, 2)],
+            ["largest Fisher weight per bin", count(found.w_max, 3)],
+            ["smallest visible drift per bin, logit", number(found.delta_min, 3)],
+            ["observed drift per bin (noise included), logit", number(found.delta_obs_median, 3)],
             ["items whose drift is visible", share(found.detectable_item_share, 1)],
-            [f"rows per item to see {found.reference_drift} logit", count(found.required_obs_per_item)],
+            [
+                f"observations per item to see {found.reference_drift:g} logit",
+                count(found.required_obs_per_item),
+            ],
         ]
 
 

@@ -304,11 +304,10 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         kind, name, score = self._score(table, X)
         add(kind, name, score)
         add("label", "y", as_arrow(label))
-        for contract, column in (("event_time", self.time), ("user_id", self.user)):
-            if column is not None:
-                argument = contract.partition("_")[2] if contract == "event_time" else "user"
-                read = numbers_or_times if contract == "event_time" else table_ids
-                add(contract, table.name(column), read(table, argument, column))
+        if self.time is not None:
+            add("event_time", table.name(self.time), numbers_or_times(table, "time", self.time))
+        if self.user is not None:
+            add("user_id", table.name(self.user), item_ids(table, self.user, argument="user"))
         if self.group is not None:
             add("group_id", table.name(self.group), group_ids(table, self.group))
         if sample_weight is not None:
@@ -394,14 +393,7 @@ def _warn_of_probabilities(log: InteractionLog) -> None:
 
 def group_ids(table: Table, column: Column) -> pa.Array:
     """Return the groups as text, null for rows without one; integers become decimal digits."""
-    table.require("group", column)
     values = table.read("group", column)
     if pa.types.is_floating(values.type):  # pandas stores integers with nulls as floats
         values = pc.cast(pc.if_else(pc.is_nan(values), None, values), pa.int64())
     return pc.cast(values, pa.string())
-
-
-def table_ids(table: Table, argument: str, column: Column) -> pa.Array:
-    """Return a column of identifiers, with the rules of `item_ids`."""
-    table.require(argument, column)
-    return item_ids(table, column)

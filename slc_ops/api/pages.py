@@ -14,6 +14,27 @@ FIRST = f"padding:.15em .7em .15em 0;text-align:left;{LINE}"
 MAX_ROWS = 40
 
 Cells = Iterable[Sequence[str]]
+Titled = tuple[str, list[str], list[list[str]]]
+"""A table: title, columns and rows."""
+
+
+class Shown:
+    """A result that is printed as text and rendered by notebooks as HTML: its tables, then its notes."""
+
+    def _tables(self) -> list[Titled]:
+        raise NotImplementedError
+
+    def _notes(self) -> Sequence[str]:
+        return ()
+
+    def __repr__(self) -> str:
+        return "\n\n".join(
+            [*(table_text(*each) for each in self._tables()), "\n".join(self._notes())]
+        ).rstrip()
+
+    def _repr_html_(self) -> str:
+        *tables, last = self._tables()
+        return "".join([*(table_html(*each) for each in tables), table_html(*last, self._notes())])
 
 
 def table_html(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[str] = ()) -> str:
@@ -34,7 +55,7 @@ def table_html(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[
     )
 
 
-def table_text(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[str] = ()) -> str:
+def table_text(title: str, columns: Sequence[str], rows: Cells) -> str:
     """Render the same table as aligned plain text."""
     lines = [list(columns), *([str(cell) for cell in row] for row in list(rows)[:MAX_ROWS])]
     widths = [max(len(line[k]) for line in lines) for k in range(len(columns))]
@@ -44,7 +65,7 @@ def table_text(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[
         padded = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
         return "  ".join([first.ljust(widths[0]), *padded]).rstrip()
 
-    return "\n".join([title, *map(form, lines), *notes])
+    return "\n".join([title, *map(form, lines)])
 
 
 def svg_of(figure: Any) -> str:
@@ -54,14 +75,8 @@ def svg_of(figure: Any) -> str:
     return f'<div style="max-width:100%;overflow-x:auto">{svg}</div>'
 
 
-def write_page(
-    path: Path,
-    heading: str,
-    tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]],
-    notes: Sequence[str],
-    figure: Any,
-) -> Path:
-    """Write one self-contained page in the report's style; ``tables`` hold title, columns and rows."""
+def write_page(path: Path, heading: str, tables: Sequence[Titled], notes: Sequence[str], figure: Any) -> Path:
+    """Write one self-contained page in the report's style."""
     drawing = Drawing(
         name="differences",
         title="Differences from Platt",

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.api.errors import FrameError, as_value_errors
+from slc_ops.api.pages import Shown, Titled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 NAME = "frame"
 
 
-@dataclass(frozen=True)
-class Replayed:
+@dataclass(frozen=True, repr=False)
+class Replayed(Shown):
     """The simulated refreshes over past windows.
 
     Attributes:
@@ -83,18 +84,10 @@ class Replayed:
             write_text(Path(path), page.read_text(encoding="utf-8"), shared=True)
         return Path(path)
 
-    def __repr__(self) -> str:
-        from slc_ops.api.pages import table_text
+    def _notes(self) -> Sequence[str]:
+        return [self.result.sentence]
 
-        return "\n\n".join([*(table_text(*each) for each in self._tables()), self.result.sentence])
-
-    def _repr_html_(self) -> str:
-        from slc_ops.api.pages import table_html
-
-        first, last = self._tables()
-        return table_html(*first) + table_html(*last, [self.result.sentence])
-
-    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+    def _tables(self) -> list[Titled]:
         """Return the table of windows and the table of all contenders."""
         from slc_ops.reporting.replay import contender_rows, window_row
 

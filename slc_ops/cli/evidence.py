@@ -7,7 +7,6 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, json_path, print_table, progress, say
 from slc_ops.base.extras import require
-from slc_ops.base.text import count, number, share
 from slc_ops.cli.ladder import map_option, prior_option
 from slc_ops.cli.methods import CommandOfMethods, effects_option, known_methods
 
@@ -32,23 +31,14 @@ path_type = click.Path(path_type=Path)
 @json_option
 def detectability(sources: tuple[Path, ...], time_bins: int, alpha: float, rename: dict[str, str]) -> None:
     """Report the drift that the data can detect, in total and per item (Proposition 2)."""
+    from slc_ops.api.comparing import Detectable
     from slc_ops.evidence.detectability import detectability as report
     from slc_ops.rows.interactions import InteractionLog
 
     with progress("counting"):
         found = report(InteractionLog.read(list(sources), rename=rename), time_bins=time_bins, alpha=alpha)
     emit_json(found.as_dict(per_item=json_path() is not None))
-    rows = [
-        ("items", count(found.items)),
-        ("observations per item, median", count(found.obs_per_item_median)),
-        (f"observations per bin, median ({time_bins} bins)", count(found.obs_per_bin_median, 2)),
-        ("largest Fisher weight per bin", count(found.w_max, 3)),
-        ("smallest visible drift per bin, logit", number(found.delta_min, 3)),
-        ("observed drift per bin (noise included), logit", number(found.delta_obs_median, 3)),
-        ("items whose drift is visible", share(found.detectable_item_share, 1)),
-        (f"observations per item to see {found.reference_drift:g} logit", count(found.required_obs_per_item)),
-    ]
-    print_table("Detectability of drift", ["", "value"], rows)
+    print_table("Detectability of drift", ["", "value"], Detectable(found).rows)
     say(f"Temporal tracking is {found.temporal_tracking}: {found.reason}.")
 
 
