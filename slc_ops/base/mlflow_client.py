@@ -1,11 +1,8 @@
 """The only access to MLflow's Python client: telemetry off, explicit addresses, no global state."""
 
-import gc
 import logging
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,8 +13,6 @@ from slc_ops.base.locks import create_once
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-
-_loaded: set[str] = set()
 
 
 def quiet_mlflow() -> None:
@@ -44,8 +39,7 @@ def quiet_mlflow() -> None:
 def load_mlflow() -> None:
     """Import MLflow with :func:`quiet_mlflow`; call before importing a part of it."""
     quiet_mlflow()
-    with _imported_once("mlflow"):
-        import mlflow  # noqa: F401 - to have it loaded
+    import mlflow  # noqa: F401 - to have it loaded
 
 
 def connect(tracking_uri: str, *, create: bool = False, registry_uri: str | None = None) -> "MlflowClient":
@@ -66,10 +60,9 @@ def connect(tracking_uri: str, *, create: bool = False, registry_uri: str | None
                 f"there is no MLflow database {database.absolute()}; looked there because of "
                 "MLFLOW_TRACKING_URI or MLFLOW_REGISTRY_URI, or SLC_OPS_HOME without them"
             )
-    with _imported_once("client"):  # the first client of a database doubles the imports
-        from mlflow import MlflowClient
+    from mlflow import MlflowClient
 
-        return MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri)
+    return MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri)
 
 
 def _require_listener(tracking_uri: str) -> None:
@@ -98,29 +91,7 @@ def create_database(path: Path) -> None:
 
 def _fill(path: Path) -> None:
     load_mlflow()
-    with _imported_once("client"):
-        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-        store = SqlAlchemyStore(f"sqlite:///{path}", (path.parent / "artifacts").absolute().as_uri())
+    store = SqlAlchemyStore(f"sqlite:///{path}", (path.parent / "artifacts").absolute().as_uri())
     store.engine.dispose()
-
-
-@contextmanager
-def _imported_once(part: str) -> Iterator[None]:
-    """Exclude the objects of MLflow's import from garbage collection: they live as long as the process.
-
-    Collection takes a fifth of the import's three seconds and another second at exit: a third of the run time
-    of ``slc-ops rollback``. Only the first import is excluded: a server that connects often must collect.
-    """
-    if part in _loaded:
-        yield
-        return
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        _loaded.add(part)
-        gc.freeze()
-        if enabled:
-            gc.enable()
