@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.names import RETIRED_TAG
@@ -24,10 +24,6 @@ class Gap:
     alias: str
     ledger: int | None
     registry: int | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON form of ``slc-ops verify``."""
-        return {"alias": self.alias, "ledger": self.ledger, "registry": self.registry}
 
     def __str__(self) -> str:
         if self.alias == RETIRED_TAG:

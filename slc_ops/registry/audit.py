@@ -9,7 +9,7 @@ from slc_ops.base.errors import ParameterSetError, RegistryError
 from slc_ops.base.names import model_name
 from slc_ops.intake.erased import Erased
 from slc_ops.registry.aliases import gaps, of_another_ledger
-from slc_ops.registry.chain import check_chain, refers_to
+from slc_ops.registry.chain import check_chain, entry_of_version
 from slc_ops.registry.erasures import recorded_erasures, resealed_digest
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.publication import KEY_TAG, ChampionChange, Version, digest_of_set
@@ -66,8 +66,9 @@ def audit(registry: "Registry", deployment: str) -> list[Finding]:
     findings += _strays(client, deployment, versions)
     findings += _interrupted(client, deployment, versions)
     if head.champion is not None:
-        published = refers_to(ledger, deployment, head.champion).get("parameters")
-        entered = resealed_digest(ledger, deployment, head.champion) or published
+        with ledger.database.reading() as connection:
+            published = entry_of_version(connection, deployment, head.champion).get("refers", {})
+        entered = resealed_digest(ledger, deployment, head.champion) or published.get("parameters")
         findings += _champion_findings(registry, ledger.version(deployment, head.champion), entered)
     return findings
 

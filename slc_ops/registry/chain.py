@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, Table, and_, insert, select, text
+from sqlalchemy import Column, Connection, Table, insert, select, text
 
 from slc_ops.base.digests import digest_json, lock_number
 from slc_ops.base.json_form import JsonForm
@@ -80,24 +80,13 @@ def append(
     connection.execute(insert(entries).values(**values, hash=hashed, signature=sign(hashed)))
 
 
-def hash_of_version(connection: Connection, deployment: str, version: int | None) -> str | None:
-    """Return the hash of a version's entry; None without a version or an entry."""
-    if version is None:
-        return None
-    mine = and_(entries.c.kind == PUBLICATION, entries.c.key == str(version))
-    found: str | None = connection.scalar(
-        select(entries.c.hash).where(entries.c.deployment == deployment, mine)
-    )
-    return found
-
-
-def refers_to(ledger: "Ledger", deployment: str, version: int) -> Mapping[str, Any]:
-    """Return the digests in a version's entry: windows, verdict, settings and parameter set."""
-    query = select(entries.c.refers).where(
+def entry_of_version(connection: Connection, deployment: str, version: int | None) -> Mapping[str, Any]:
+    """Return the hash of a version's entry, and the digests that it refers to; {} without an entry."""
+    query = select(entries.c.hash, entries.c.refers).where(
         entries.c.deployment == deployment, entries.c.kind == PUBLICATION, entries.c.key == str(version)
     )
-    with ledger.database.reading() as connection:
-        return connection.scalar(query) or {}
+    found = connection.execute(query).first()
+    return {} if found is None else found._mapping
 
 
 def check_chain(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, insert, select, union, update
 
 from slc_ops.base.errors import PromotionConflict, RegistryError
-from slc_ops.registry.chain import MOVE, PUBLICATION, RETENTION, append, hash_of_version
+from slc_ops.registry.chain import MOVE, PUBLICATION, RETENTION, append, entry_of_version
 from slc_ops.registry.database import Database
 from slc_ops.registry.publication import ChampionChange, Version
 from slc_ops.registry.rules import line_breaks
@@ -109,7 +109,8 @@ class Ledger:
             rivals = [] if head.challenger is None else [_find(connection, name, head.challenger).window.end]
             rivals += [] if (since := _served_until(connection, name)) is None else [since]
             if all(end <= version.window.end for end in rivals):
-                _set_challenger(connection, name, version.number)
+                mine = update(deployments).where(deployments.c.name == name)
+                connection.execute(mine.values(challenger=version.number))
 
     def advance(
         self,
@@ -165,10 +166,8 @@ class Ledger:
                 at=datetime.now(UTC),
             )
             connection.execute(insert(moves).values(change_row(move)))
-            refers = {
-                "from": hash_of_version(connection, name, move.from_version),
-                "to": hash_of_version(connection, name, move.to_version),
-            }
+            ends = {"from": move.from_version, "to": move.to_version}
+            refers = {end: entry_of_version(connection, name, each).get("hash") for end, each in ends.items()}
             append(connection, name, MOVE, move.revision, refers)
         return self.in_zone(move)
 
@@ -293,10 +292,6 @@ def _served_until(connection: Connection, deployment: str) -> datetime | None:
     query = select(moves.c.window_end).where(moves.c.deployment == deployment)
     found: datetime | None = connection.scalar(query.order_by(moves.c.revision.desc()).limit(1))
     return found
-
-
-def _set_challenger(connection: Connection, deployment: str, number: int) -> None:
-    connection.execute(update(deployments).where(deployments.c.name == deployment).values(challenger=number))
 
 
 def _find(connection: Connection, deployment: str, number: int) -> Version:

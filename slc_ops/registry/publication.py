@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,8 @@ class Publication:
     input_digest: str
     config_digest: str
     code_version: str
-    data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """``training`` and ``evaluation`` → windows and digests; ``evaluation`` defaults to the window."""
+    data: Mapping[str, Mapping[str, str]]
+    """``training`` and ``evaluation`` → windows and digests."""
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     """Name in the run → a file or directory: report, figures, detectability, validation."""
     keep_versions: int = 50
@@ -58,17 +58,15 @@ class Publication:
 
     def __post_init__(self) -> None:
         model_name(self.deployment)
-        for name in ("method", "input_digest", "config_digest", "code_version"):
-            if not getattr(self, name):
-                raise RegistryError(f"a publication needs {name}; found an empty one")
         verdict = self.verdict.get("verdict")
         if verdict not in VERDICTS:
             raise RegistryError(f"a publication needs a verdict of {', '.join(VERDICTS)}; found {verdict!r}")
-        for name in ("verdict", "metrics"):
-            _check_json(name, getattr(self, name))
-        if EVALUATION not in self.data:
-            of = {EVALUATION: {str(self.window): self.input_digest}}
-            object.__setattr__(self, "data", {**self.data, **of})
+        try:
+            canonical_json([dict(self.verdict), dict(self.metrics)])
+        except (TypeError, ValueError) as error:
+            raise RegistryError(
+                f"a verdict and its metrics must be JSON without NaN or infinity (null if undefined): {error}"
+            ) from None
 
     @property
     def params(self) -> dict[str, str]:
@@ -108,19 +106,24 @@ class Publication:
             ]
         )
 
+    def version(self, number: int, run_id: str) -> "Version":
+        """Return the version that this publication becomes now."""
+        return Version(
+            deployment=self.deployment,
+            number=number,
+            method=self.method,
+            window=self.window,
+            verdict=self.verdict["verdict"],
+            metrics=self.metrics,
+            run_id=run_id,
+            key=self.key,
+            published_at=datetime.now(UTC),
+        )
+
 
 def digest_of_set(directory: Path) -> str:
     """Return one digest of a parameter set's files."""
     return digest_json({path.name: digest_file(path) for path in sorted(directory.iterdir())})
-
-
-def _check_json(name: str, value: Mapping[str, Any]) -> None:
-    try:
-        canonical_json(dict(value))
-    except (TypeError, ValueError) as error:
-        raise RegistryError(
-            f"the {name} of a publication must be JSON without NaN or infinity (null if undefined): {error}"
-        ) from None
 
 
 @dataclass(frozen=True)

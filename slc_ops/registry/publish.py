@@ -6,7 +6,6 @@ names). Restarted at any point, the sequence yields the same run and the same ve
 """
 
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,17 +54,7 @@ def publish(client: "MlflowClient", installation: Installation, publication: Pub
     said = f"{registered_model(publication.deployment)}/{number}"
     client.set_logged_model_tags(model.model_id, {VERSION_TAG: said})
     client.set_terminated(run_id, "FINISHED")
-    return Version(
-        deployment=publication.deployment,
-        number=number,
-        method=publication.method,
-        window=publication.window,
-        verdict=publication.verdict["verdict"],
-        metrics=publication.metrics,
-        run_id=run_id,
-        key=publication.key,
-        published_at=datetime.now(UTC),
-    )
+    return publication.version(number, run_id)
 
 
 def restate(client: "MlflowClient", version: Version, publication: Publication) -> None:

@@ -1,6 +1,5 @@
 """The registry of a replay: the real ledger with its rules, without MLflow."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from slc_ops.registry.aliases import Gap
@@ -16,17 +15,8 @@ class RehearsalRegistry(Registry):
         known = self.ledger.published(publication.key)
         if known is not None:
             return known
-        version = Version(
-            deployment=publication.deployment,
-            number=1 + len(self.ledger.versions(publication.deployment)),
-            method=publication.method,
-            window=publication.window,
-            verdict=publication.verdict["verdict"],
-            metrics=publication.metrics,
-            run_id=str(publication.parameters),
-            key=publication.key,
-            published_at=datetime.now(UTC),
-        )
+        number = 1 + len(self.ledger.versions(publication.deployment))
+        version = publication.version(number, run_id=str(publication.parameters))
         self.ledger.record(version, publication.refers)
         return version
 

@@ -15,6 +15,7 @@ from slc_ops.base.window import Window
 from slc_ops.methods import fit
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Publication, Registry, Version
+from slc_ops.registry.publication import EVALUATION
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.environment import Installation, registered_model
 
@@ -61,7 +62,10 @@ def publication(parameters: Path, **changes: Any) -> Publication:
         "config_digest": "c" * 64,
         "code_version": "1",
     }
-    return Publication(**values | changes)
+    values |= changes
+    evaluation = {EVALUATION: {str(values["window"]): values["input_digest"]}}
+    values["data"] = evaluation | values.get("data", {})
+    return Publication(**values)
 
 
 def installation_in(
