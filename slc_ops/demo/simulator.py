@@ -12,15 +12,14 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import WEEK, Window
 from slc_ops.demo.population import Platform, monday, week_of_rows
+from slc_ops.intake.sources import Source
 from slc_ops.settings.sources import SimulatorSource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Simulation:
+class Simulation(Source):
     """Weeks drawn on demand; the same settings always give the same rows."""
-
-    selects = False
 
     def __init__(self, source: SimulatorSource, home: Path, window: Window) -> None:
         self.source, self.window = source, window
@@ -42,10 +41,6 @@ class Simulation:
     def fingerprint(self) -> str | None:
         """Return the digest of the settings, which determine the content."""
         return digest_json([self.source.start, self.platform.as_dict()])
-
-    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Return no schemas; the schema is that of the first batch."""
-        return iter(())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the weeks that overlap the window, from the platform's start on."""

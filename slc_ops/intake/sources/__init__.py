@@ -1,9 +1,10 @@
 """Sources of logs. A source yields the batches of one window with its own columns and types."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,40 +13,43 @@ from slc_ops.base.window import Window
 from slc_ops.settings.sources import READERS, Mapped
 
 
-class Source(Protocol):
+class Source(ABC):
     """One window of a source, as extraction uses it. The state is listed once and cached."""
 
-    selects: bool
+    selects: bool = False
     """True when the source itself selects the window's rows. Then a row with a time outside of the window is
     kept and validated; otherwise extraction filters the rows by time."""
 
+    @abstractmethod
+    def __init__(self, source: Any, home: Path, window: Window) -> None:
+        """Open a window of the source; paths are relative to ``home``."""
+
+    @staticmethod
+    @abstractmethod
+    def datasets(source: Any, home: Path) -> list[Data]:
+        """Return the data sets of the source, for lineage."""
+
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return the origin of the rows for the manifest, with the version of a table, without secrets."""
 
     def fingerprint(self) -> str | None:
         """Return a digest of the source's state without reading rows; None if there is no such digest."""
+        return None
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """Yield name and columns of each part, if they are known before reading."""
+        return iter(())
 
+    @abstractmethod
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield at least the window's rows, in batches of bounded size."""
 
 
-class Reader(Protocol):
-    """An entry of the registry :data:`slc_ops.settings.sources.READERS`: opens a window of a source."""
-
-    def __call__(self, source: Any, home: Path, window: Window) -> Source:
-        """Open a window of the source; paths are relative to ``home``."""
-
-    def datasets(self, source: Any, home: Path) -> list[Data]:
-        """Return the data sets of the source, for lineage."""
-
-
-def reader_of(source: Mapped) -> Reader:
+def reader_of(source: Mapped) -> type[Source]:
     """Return the reader of a source's kind."""
     module, _, name = READERS[type(source)].partition(":")
-    reader: Reader = getattr(import_module(module), name)
+    reader: type[Source] = getattr(import_module(module), name)
     return reader
 
 

@@ -24,6 +24,7 @@ from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import selection
 from slc_ops.intake.dataset_names import at
+from slc_ops.intake.sources import Source
 from slc_ops.intake.sources.bounds import one_line
 from slc_ops.intake.sources.locations import locate
 from slc_ops.intake.sources.parquet import Parts, SourceFile
@@ -41,10 +42,8 @@ DELETED = "deletionVectors"
 MILLISECOND = timedelta(milliseconds=1)
 
 
-class Delta:
+class Delta(Source):
     """The rows of a window in one version of a table."""
-
-    selects = False
 
     def __init__(self, source: DeltaSource, home: Path, window: Window) -> None:
         require("a Delta table", "tables")

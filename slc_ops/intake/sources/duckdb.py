@@ -13,6 +13,7 @@ from slc_ops.base.extras import require
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import at, tables_of
+from slc_ops.intake.sources import Source
 from slc_ops.intake.sources.bounds import BOUND, bounds, in_time, one_line
 from slc_ops.settings.sources import DuckdbSource
 
@@ -30,7 +31,7 @@ IN_UTC = "SET TimeZone = 'UTC'; SET lock_configuration = true"
 """Locks the settings, so that a query cannot change them."""
 
 
-class Duckdb:
+class Duckdb(Source):
     """The rows of a table, which extraction filters by time, or those that a query selects."""
 
     def __init__(self, source: DuckdbSource, home: Path, window: Window) -> None:
@@ -58,10 +59,6 @@ class Duckdb:
         wal = self.path.with_name(f"{self.path.name}.wal")
         seen = [path.stat() for path in (self.path, wal) if path.exists()]
         return digest_json([[stat.st_size, stat.st_mtime_ns] for stat in seen])
-
-    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Yield nothing: the columns are known from the first batch."""
-        return iter(())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches."""

@@ -16,14 +16,13 @@ from slc_ops.base.tabular import TabularFile
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import NUMBERS
 from slc_ops.intake.dataset_names import at
+from slc_ops.intake.sources import Source
 from slc_ops.intake.sources.locations import reading, refuse_tables
 from slc_ops.settings.sources import FilesSource
 
 
-class Files:
+class Files(Source):
     """All rows of the named files; extraction filters those of the window."""
-
-    selects = False
 
     def __init__(self, source: FilesSource, home: Path, window: Window) -> None:
         self.source = source

@@ -15,6 +15,7 @@ from slc_ops.base.extras import require
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import repetitive_text, selection
+from slc_ops.intake.sources import Source
 from slc_ops.intake.sources.bounds import one_line
 from slc_ops.settings.sources import IcebergSource
 
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 SQLITE = "sqlite:///"
 
 
-class Iceberg:
+class Iceberg(Source):
     """The rows of a window in one snapshot of a table. Files are read in the order of their paths."""
-
-    selects = False
 
     def __init__(self, source: IcebergSource, home: Path, window: Window) -> None:
         require("an Iceberg table", "tables")

@@ -17,12 +17,13 @@ from slc_ops.base.errors import InputError
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import at
+from slc_ops.intake.sources import Source
 from slc_ops.intake.sources.locations import locate, reading, refuse_tables
 from slc_ops.intake.sources.parquet import Parts, SourceFile
 from slc_ops.settings.sources import LakeSource
 
 
-class Lake:
+class Lake(Source):
     """Rows of a window: by their time in any file, or all rows of the window's partitions.
 
     The lake is listed once and each file's footer is read once: a listing may take seconds, a footer of a

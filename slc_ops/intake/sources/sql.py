@@ -17,6 +17,7 @@ from slc_ops.base.extras import MissingExtra
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import in_database
+from slc_ops.intake.sources import Source
 from slc_ops.intake.sources.adbc import arrow_batches, column_of, each_once, has_driver, refusal
 from slc_ops.intake.sources.bounds import Patience, bounds, one_line
 from slc_ops.intake.sources.drivers import DRIVERS
@@ -24,7 +25,7 @@ from slc_ops.settings.connections import Connection, find_connection
 from slc_ops.settings.sources import SqlSource
 
 
-class Query:
+class Query(Source):
     """Rows that the operator's query selects for the window.
 
     The session is read-only and in UTC, and a fetch may take ``limit_seconds``. PostgreSQL streams through a
@@ -48,14 +49,6 @@ class Query:
         url = self.url
         shown = sa.URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
         return {"kind": "sql", "database": shown.render_as_string(), "query": digest_json(self.source.query)}
-
-    def fingerprint(self) -> str | None:
-        """Return None: a database has no cheap fingerprint, so it is always queried again."""
-        return None
-
-    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Yield nothing: the columns are known from the first batch."""
-        return iter(())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the query's rows, ``batch_rows`` at a time: as Arrow if the ADBC driver is installed."""
