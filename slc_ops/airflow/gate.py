@@ -8,8 +8,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.approval import Approval, approver, tell_approval, tell_held
 from slc_ops.airflow.assets import both, champion_asset, tell_of
-from slc_ops.airflow.links import as_markdown, version_links
-from slc_ops.airflow.messages import notify
+from slc_ops.airflow.messages import as_markdown, notify, version_links
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import is_backfill, planned
 from slc_ops.airflow.users import strangers_in_words

@@ -17,7 +17,7 @@ DECIDING_CODE = (
     "settings/blocks.py", "settings/deployments.py", "settings/expectations.py", "settings/quality.py",
     "settings/sources.py", "settings/window.py",
     "intake", "rows", "engines", "quality", "numerics", "parameters", "methods", "evidence",
-    "demo/population.py", "demo/simulator.py",
+    "demo/population.py",
     "refresh/backbone.py", "refresh/champion.py", "refresh/evidence.py", "refresh/files.py",
     "refresh/versions.py", "refresh/fitting.py", "refresh/pipeline.py",
     "refresh/plan.py", "refresh/publishing.py", "refresh/reuse.py", "refresh/window_rules.py",

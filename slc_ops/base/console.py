@@ -74,22 +74,6 @@ def print_table(
     Console().print(table)
 
 
-def print_records(title: str, records: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """Print a heading and indented details per record, unless JSON goes to the terminal; for wide entries."""
-    if is_quiet():
-        return
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    console.print(Text(title, style="italic"))
-    for line, details in records:
-        console.print(Text(line, style="bold"), overflow="fold")
-        for detail in details:
-            console.print(Padding(Text(detail), (0, 0, 0, 4)), overflow="fold")
-
-
 def print_lines(lines: Iterable[str], indent: str = "  ") -> None:
     """Print sentences, wrapped between words to the terminal's width; continuation lines are indented."""
     if is_quiet():

@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit": ("ladder", "Fit one method on a calibration file and write its parameter set."),
     "apply": ("ladder", "Correct a file with a parameter set or a registered model."),
     "rename-items": ("parameter_sets", "Carry a parameter set's offsets over to new item ids."),
-    "export": ("export", "Write a parameter set as SQL, CSV, JSON lines or Redis commands."),
+    "export": ("parameter_sets", "Write a parameter set as SQL, CSV, JSON lines or Redis commands."),
     "compare": ("ladder", "Fit methods on one file, score them on a later one."),
     "sweep": ("ladder", "Repeat a fit over prior variances or calibration fractions."),
     "backtest": ("evidence", "Evaluate the ladder over past windows of a lake."),

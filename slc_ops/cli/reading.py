@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slc_ops.base.console import emit_json, json_option, print_lines, print_records, print_table, say
+from slc_ops.base.console import emit_json, json_option, print_lines, print_table, say
 from slc_ops.base.errors import RegistryError, SettingsError
 from slc_ops.base.files import write_text
 from slc_ops.base.text import interval
@@ -104,7 +104,7 @@ def history(deployment: str) -> None:
     registry = open_registry(deployment)
     moves = registry.history(deployment)
     emit_json({"deployment": deployment, "moves": [move.as_dict() for move in moves]})
-    print_records(f"Champions of {deployment}", [_record(move) for move in moves])
+    print_lines([f"Champions of {deployment}", *(line for move in moves for line in _record(move))], "      ")
     if not moves:
         say("no version has been promoted yet")
     _say_troubles({deployment: _troubles(registry, [deployment])[deployment]})
@@ -202,12 +202,13 @@ def _named_deployments(installation: Installation) -> list[str]:
         return []
 
 
-def _record(move: "ChampionChange") -> tuple[str, list[str]]:
-    """Format a change of champion: one line with kind and time, then details."""
+def _record(move: "ChampionChange") -> list[str]:
+    """Format a change of champion: one line with kind and time, then indented details."""
     versions = f"{move.from_version or 'none'} → {move.to_version or 'none'}"
     line = f"{move.revision:>3}  {move.at:%Y-%m-%d %H:%M:%S} UTC  {move.kind} {versions}"
     details = [f"window {move.window}", f"by {move.actor}", f"why: {move.reason}"]
-    return line, details + ([f"override: {move.override}"] if move.override else [])
+    details += [f"override: {move.override}"] if move.override else []
+    return [line, *(f"    {detail}" for detail in details)]
 
 
 def _cells(version: dict[str, Any] | None) -> list[str]:

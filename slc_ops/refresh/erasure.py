@@ -16,8 +16,7 @@ from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.methods import METHODS
 from slc_ops.evidence.scoring import SLICE_USERS, USERS
 from slc_ops.intake.erased import DIRECTORY, Erased
-from slc_ops.intake.erasing import erase_window, extracted, rows_of
-from slc_ops.intake.extract import sweep
+from slc_ops.intake.extract import erase_window, extracted, rows_of, sweep
 from slc_ops.intake.manifest import LOG, WindowManifest
 from slc_ops.refresh.files import RefreshFiles, refreshes_in
 from slc_ops.refresh.plan import Plan, read_plan

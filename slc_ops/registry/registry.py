@@ -67,11 +67,8 @@ class Registry:
         With ``create=False`` nothing is created, and a missing ledger reads as empty.
         """
         ledger = Ledger(installation.ledger_url, create=create, zone_of=cache(installation.zone_of))
-        if installation.rehearsal:
-            from slc_ops.registry.rehearsal import RehearsalRegistry
-
-            return RehearsalRegistry(installation, ledger, create=create)
-        return cls(installation, ledger, create=create)
+        kind = RehearsalRegistry if installation.rehearsal else cls
+        return kind(installation, ledger, create=create)
 
     @cached_property
     def client(self) -> "MlflowClient":
@@ -383,6 +380,33 @@ class Registry:
                 clean(client, self.ledger, deployment, keep)
         except RegistryError as error:
             _log.warning("old versions of %s were not cleaned: %s", deployment, error)
+
+
+class RehearsalRegistry(Registry):
+    """The registry of a replay: a temporary ledger with its rules, without MLflow.
+
+    Parameters stay where the refresh wrote them.
+    """
+
+    def publish(self, publication: Publication) -> Version:
+        """Enter a version with the next number."""
+        known = self.ledger.published(publication.key)
+        if known is not None:
+            return known
+        number = 1 + len(self.ledger.versions(publication.deployment))
+        version = publication.version(number, run_id=str(publication.parameters))
+        self.ledger.record(version, publication.refers)
+        return version
+
+    def restate(self, version: Version, publication: Publication) -> None:
+        """Do nothing: a replay has no MLflow."""
+
+    def stored(self, version: Version, into: Path) -> Path:
+        """Return the path that the refresh wrote; ``into`` is not used."""
+        return Path(version.run_id)
+
+    def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
+        return []
 
 
 def _with(evidence: Mapping[str, Any] | None, request: str | None, said: Mapping[str, Any]) -> dict[str, Any]:

@@ -291,7 +291,7 @@ READERS: dict[type[Mapped], str] = {
     SqlSource: "slc_ops.intake.sources.sql:Query",
     DuckdbSource: "slc_ops.intake.sources.duckdb:Duckdb",
     FilesSource: "slc_ops.intake.sources.files:Files",
-    SimulatorSource: "slc_ops.demo.simulator:Simulation",
+    SimulatorSource: "slc_ops.demo.population:Simulation",
 }
 """The registry of sources: the settings class of a kind → its reader, imported on use."""
 SOURCES = tuple(READERS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slc_ops.airflow.links import as_markdown, version_links
+from slc_ops.airflow.messages import as_markdown, version_links
 from slc_ops.base.window import Window
 
 WEEK = Window.parse("2026-03-23/2026-03-30")

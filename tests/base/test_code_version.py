@@ -66,7 +66,7 @@ def test_the_papers_sweeps_and_data_set_readers_are_not_covered():
     packages = {file.relative_to(PACKAGE).parts[0] for file in deciding_files()}
     assert not packages & {"paper", "controls", "cli", "airflow", "reporting", "registry", "serving"}
     demo = {file.name for file in deciding_files() if file.parent == PACKAGE / "demo"}
-    assert demo == {"population.py", "simulator.py"}  # a log source like those in intake
+    assert demo == {"population.py"}  # a log source like those in intake
     assert not [file for file in deciding_files() if "sweep" in file.name]
 
 

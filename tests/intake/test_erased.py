@@ -11,8 +11,7 @@ from slc_ops.base.errors import MissingFile, SourceUnavailable
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
 from slc_ops.intake.erased import Erased
-from slc_ops.intake.erasing import erase_window, extracted, rows_of
-from slc_ops.intake.extract import extract
+from slc_ops.intake.extract import erase_window, extract, extracted, rows_of
 from slc_ops.intake.manifest import FILE, LOG
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.sources import LakeSource

@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.base.files import write_json
 from slc_ops.intake.erased import Erased
-from slc_ops.intake.erasing import rows_of
+from slc_ops.intake.extract import rows_of
 from slc_ops.refresh.erasure import erase
 from slc_ops.refresh.replay import run_replay
 from slc_ops.registry import Registry

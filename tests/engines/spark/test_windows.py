@@ -20,8 +20,7 @@ from slc_ops.demo.simulate import simulate
 from slc_ops.engines.spark import gathering, parts
 from slc_ops.engines.spark.engine import SparkEngine
 from slc_ops.intake.erased import Erased
-from slc_ops.intake.erasing import erase_window, rows_of
-from slc_ops.intake.extract import extract
+from slc_ops.intake.extract import erase_window, extract, rows_of
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import RowStatistics
 from slc_ops.quality.verdict import Baseline, validate
