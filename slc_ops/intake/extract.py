@@ -1,4 +1,4 @@
-"""Extract one window of a deployment's log into an immutable Parquet file with a manifest; erase its users."""
+"""Extract one window of a deployment's log into an immutable Parquet file with a manifest; erase users."""
 
 import errno
 import fcntl
