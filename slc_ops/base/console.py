@@ -74,8 +74,11 @@ def print_table(
     Console().print(table)
 
 
-def print_lines(lines: Iterable[str], indent: str = "  ") -> None:
-    """Print sentences, wrapped between words to the terminal's width; continuation lines are indented."""
+def print_lines(lines: Iterable[str], indent: str = "  ", *, fold: bool = False) -> None:
+    """Print sentences, wrapped between words to the terminal's width; continuation lines are indented.
+
+    ``fold`` also breaks words that are too long for a line.
+    """
     if is_quiet():
         return
     import textwrap
@@ -83,7 +86,7 @@ def print_lines(lines: Iterable[str], indent: str = "  ") -> None:
     from rich.console import Console
 
     form = textwrap.TextWrapper(
-        Console().width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        Console().width, subsequent_indent=indent, break_long_words=fold, break_on_hyphens=False
     )
     for line in lines:
         click.echo(form.fill(line))

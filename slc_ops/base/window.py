@@ -58,11 +58,6 @@ class Window(OwnForm):
             raise SettingsError(f"window {text!r} is not START/END, for example 2026-01-05/2026-01-12")
         return cls(parse_timestamp(parts[0], zone), parse_timestamp(parts[1], zone), zone)
 
-    @classmethod
-    def week_of(cls, timestamp: datetime) -> "Window":
-        """Return the window [Monday 00:00 UTC, next Monday) that contains ``timestamp``."""
-        return Cadence().containing(timestamp)
-
     @property
     def key(self) -> str:
         """Return a name for directories: the start's date, with the time when it is not midnight."""

@@ -104,7 +104,8 @@ def history(deployment: str) -> None:
     registry = open_registry(deployment)
     moves = registry.history(deployment)
     emit_json({"deployment": deployment, "moves": [move.as_dict() for move in moves]})
-    print_lines([f"Champions of {deployment}", *(line for move in moves for line in _record(move))], "      ")
+    lines = [line for move in moves for line in _record(move)]
+    print_lines([f"Champions of {deployment}", *lines], indent="      ", fold=True)
     if not moves:
         say("no version has been promoted yet")
     _say_troubles({deployment: _troubles(registry, [deployment])[deployment]})
@@ -170,8 +171,7 @@ def verify(
 def _verify_chain(
     registry: "Registry", names: list[str], public_keys: tuple[Path, ...], head: str | None
 ) -> None:
-    from slc_ops.registry.chain import check_chain
-    from slc_ops.registry.signing import Keys
+    from slc_ops.registry.chain import Keys, check_chain
 
     keys = Keys.read(public_keys)
     found = {name: check_chain(registry.ledger, name, keys, head) for name in names}

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.lineage import Data
-from slc_ops.base.window import WEEK, Window, parse_timestamp
+from slc_ops.base.window import WEEK, Cadence, Window, parse_timestamp
 from slc_ops.intake.sources import Source
 from slc_ops.settings.sources import SimulatorSource
 
@@ -150,7 +150,7 @@ def week_of_rows(platform: Platform, week: int, start_us: int) -> pa.Table:
 def monday(start: str) -> datetime:
     """Parse the first window's start; it must be a Monday at midnight UTC."""
     timestamp = parse_timestamp(start)
-    if Window.week_of(timestamp).start != timestamp:
+    if Cadence().containing(timestamp).start != timestamp:
         raise SettingsError(
             f"simulate starts on a Monday at 00:00 UTC, {start!r} is a {timestamp:%A} at {timestamp:%H:%M}"
         )

@@ -12,7 +12,7 @@
 Several pairs (backbones, seeds) give the same tables with means and standard deviations (``means``).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,6 @@ from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import Floats, InteractionLog
 
 Rows = list[dict[str, Any]]
-Tell = Callable[[str], None]
 TIME_SLICES = 10
 SETTINGS = ("value", "q", "alpha", "reference_drift")  # chosen, not measured
 DESCRIPTIVE = ("observations", "reason", "temporal_tracking", "from", "to")  # differ between pairs
@@ -46,7 +45,6 @@ def analyse(
     *,
     history: InteractionLog | None = None,
     options: FitOptions | None = None,
-    tell: Tell = lambda text: None,
 ) -> dict[str, Rows]:
     """Compute all tables of one pair; tables that need times are omitted for files without times.
 
@@ -55,40 +53,29 @@ def analyse(
     """
     options = options or FitOptions()
     timed = calibration.has("event_time") and test.has("event_time")
-    tell("the ladder")
     tables = {"ladder": ladder(calibration, test, options, history)}
     prepared = Calibration(calibration, history, options)
     names = ("base", "platt", "rescal", "rescal_iso", "slc", "slc_iso", "ridge")
     fitted = {name: fit_prepared(name, prepared) for name in names}
     if timed:
         fitted["slc_t"] = fit_prepared("slc_t", prepared)
-        tell("AUC over time")
         tables["over_time"] = over_time(test, fitted)
-    tell("gain by density")
     tables["density"] = density(calibration, test, fitted)
-    tell("the sweeps")
     tables["calibration_fraction"] = trimmed(
         sweeps.calibration_fraction_sweep(calibration, test, options=options)
     )
     tables["prior_variance"] = prior_variance(calibration, test, options)
-    tell("links and ridge")
     tables["link"] = links(calibration, test, fitted)
     tables["ridge"] = ridge(test, fitted)
     if timed:
-        tell("detectability")
-        tables["detectability"] = [
-            {
-                k: v
-                for k, v in detectability(calibration, time_bins=options.time_bins).as_dict().items()
-                if k != "power"
-            }
-        ]
+        found = detectability(calibration, time_bins=options.time_bins).as_dict()
+        tables["detectability"] = [{name: each for name, each in found.items() if name != "power"}]
     return tables
 
 
-def regime(tell: Tell = lambda text: None) -> dict[str, Rows]:
+def regime() -> dict[str, Rows]:
     """Compute the two regime maps, which need no files."""
-    return {f"regime_{model}": regime_map(model, tell=tell) for model in MODELS}
+    return {f"regime_{model}": regime_map(model) for model in MODELS}
 
 
 def means(pairs: Sequence[Mapping[str, Rows]]) -> dict[str, Rows]:

@@ -18,8 +18,9 @@ offsets. Test bins use the last level of the walk. Panels: (a) AUC of the static
 against β(i, t) in the calibration bins. The paper shows the map for 1PL.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -107,36 +108,19 @@ def cell(model: Model, drift: float, obs: int, seed: int, items: int = ITEMS) ->
 
 
 def regime_map(
-    model: Model,
-    *,
-    drifts: Sequence[float] = DRIFTS,
-    densities: Sequence[int] = DENSITIES,
-    seeds: int = SEEDS,
-    items: int = ITEMS,
-    tell: Callable[[str], None] = lambda text: None,
+    model: Model, *, drifts: Sequence[float] = DRIFTS, densities: Sequence[int] = DENSITIES
 ) -> list[dict[str, Any]]:
     """Return every cell of the map: means over the seeds with their standard errors."""
-    return list(_cells(model, drifts, densities, seeds, items, tell))
-
-
-def _cells(
-    model: Model,
-    drifts: Sequence[float],
-    densities: Sequence[int],
-    seeds: int,
-    items: int,
-    tell: Callable[[str], None],
-) -> Iterator[dict[str, Any]]:
-    for drift in drifts:
-        for obs in densities:
-            tell(f"{model}, Q = {drift:g}, {obs} observations per item and bin")
-            found = [cell(model, drift, obs, seed, items) for seed in range(seeds)]
-            row: dict[str, Any] = {"model": model, "q": drift, "obs_per_item_and_bin": obs, "seeds": seeds}
-            for name in found[0]:
-                values = np.array([each[name] for each in found])
-                row[name] = float(values.mean())
-                row[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(seeds)) if seeds > 1 else None
-            yield row
+    rows = []
+    for drift, obs in product(drifts, densities):
+        found = [cell(model, drift, obs, seed) for seed in range(SEEDS)]
+        row: dict[str, Any] = {"model": model, "q": drift, "obs_per_item_and_bin": obs, "seeds": SEEDS}
+        for name in found[0]:
+            values = np.array([each[name] for each in found])
+            row[name] = float(values.mean())
+            row[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(SEEDS))
+        rows.append(row)
+    return rows
 
 
 def sigmoid(x: Floats) -> Floats:

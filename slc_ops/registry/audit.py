@@ -9,12 +9,11 @@ from slc_ops.base.errors import ParameterSetError, RegistryError
 from slc_ops.base.names import model_name
 from slc_ops.intake.erased import Erased
 from slc_ops.registry.aliases import gaps, of_another_ledger
-from slc_ops.registry.chain import check_chain, entry_of_version
+from slc_ops.registry.chain import Keys, check_chain, entry_of_version
 from slc_ops.registry.erasures import recorded_erasures, resealed_digest
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.publication import KEY_TAG, ChampionChange, Version, digest_of_set
 from slc_ops.registry.rules import line_breaks
-from slc_ops.registry.signing import Keys
 from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:

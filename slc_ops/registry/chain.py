@@ -9,20 +9,25 @@ Without signatures, anyone with write access to the database can compute a new c
 or sign.
 """
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, Table, insert, select, text
 
 from slc_ops.base.digests import digest_json, lock_number
+from slc_ops.base.errors import SettingsError
 from slc_ops.base.json_form import JsonForm
-from slc_ops.registry.signing import Keys, sign
 from slc_ops.registry.tables import chain as entries
 from slc_ops.registry.tables import erasure, move, publication
+from slc_ops.settings.environment import RegistryVariables
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
     from slc_ops.registry.ledger import Ledger
 
 PUBLICATION, MOVE, ERASURE, RETENTION = "publication", "move", "erasure", "retention"
@@ -86,11 +91,11 @@ def entry_of_version(connection: Connection, deployment: str, version: int | Non
         entries.c.deployment == deployment, entries.c.kind == PUBLICATION, entries.c.key == str(version)
     )
     found = connection.execute(query).first()
-    return {} if found is None else found._mapping
+    return {} if found is None else dict(found._mapping)
 
 
 def check_chain(
-    ledger: "Ledger", deployment: str, keys: Keys | None = None, head: str | None = None
+    ledger: "Ledger", deployment: str, keys: "Keys | None" = None, head: str | None = None
 ) -> Chain:
     """Verify the chain and compare every row with its entry; ``head`` is a former last hash or a prefix."""
     with ledger.database.reading() as connection:
@@ -119,7 +124,7 @@ def check_chain(
 
 
 def _first_break(
-    chain: Sequence[Mapping[str, Any]], found: Mapping[tuple[str, str], str], keys: Keys | None
+    chain: Sequence[Mapping[str, Any]], found: Mapping[tuple[str, str], str], keys: "Keys | None"
 ) -> str | None:
     previous, signed = _START, False
     for position, entry in enumerate(chain, 1):
@@ -161,3 +166,79 @@ def _digest(row: Mapping[str, Any]) -> str:
     return digest_json(
         {name: each.isoformat() if isinstance(each, datetime) else each for name, each in row.items()}
     )
+
+
+# --- signatures: Ed25519 with the operator's key, if one is configured --------------------------------------
+
+_MAKE = "openssl genpkey -algorithm ed25519 -out ledger.pem makes one"
+
+
+def sign(hashed: str) -> str | None:
+    """Sign an entry's hash with the key of ``SLC_OPS_LEDGER_KEY``; None without a key."""
+    path = RegistryVariables.read().ledger_key
+    return None if path is None else base64.b64encode(_private(path).sign(hashed.encode())).decode()
+
+
+class Keys:
+    """Public keys for checking signatures; ``given`` is True for files, False for the environment's key."""
+
+    def __init__(self, keys: "Sequence[Ed25519PublicKey]", *, given: bool) -> None:
+        self._keys = keys
+        self.given = given
+
+    @classmethod
+    def read(cls, paths: Sequence[Path] = ()) -> "Keys | None":
+        """Read these files, or the public half of ``SLC_OPS_LEDGER_KEY``; None without either."""
+        if paths:
+            return cls([_public(path) for path in paths], given=True)
+        own = RegistryVariables.read().ledger_key
+        return None if own is None else cls([_private(own).public_key()], given=False)
+
+    def signed(self, hashed: str, signature: str) -> bool:
+        """Return True if one of the keys made this signature."""
+        from cryptography.exceptions import InvalidSignature
+
+        for key in self._keys:
+            try:
+                key.verify(base64.b64decode(signature), hashed.encode())
+            except (InvalidSignature, ValueError):
+                continue
+            return True
+        return False
+
+
+def _private(path: Path) -> "Ed25519PrivateKey":
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        found = load_pem_private_key(_bytes(path), password=None)
+    except (TypeError, ValueError):
+        found = None
+    if not isinstance(found, Ed25519PrivateKey):
+        raise SettingsError(
+            f"SLC_OPS_LEDGER_KEY names {path}: no private Ed25519 key in PEM without a password; {_MAKE}"
+        )
+    return found
+
+
+def _public(path: Path) -> "Ed25519PublicKey":
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        found = load_pem_public_key(_bytes(path))
+    except ValueError:
+        found = None
+    if not isinstance(found, Ed25519PublicKey):
+        raise SettingsError(
+            f"{path} is not a public Ed25519 key in PEM; write it with openssl pkey -in KEY -pubout -out FILE"
+        )
+    return found
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"the ledger's key {path} cannot be read: {error.strerror}; {_MAKE}") from None

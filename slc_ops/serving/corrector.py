@@ -7,7 +7,10 @@
 array([0.591…, 0.244…])
 """
 
+import logging
+import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -29,12 +32,12 @@ from slc_ops.serving.answers import (
 )
 from slc_ops.serving.cache import Cache, default_cache
 from slc_ops.serving.canary import Canary
-from slc_ops.serving.follower import Follower
+from slc_ops.serving.follower import Follower, Health
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Bounded, open_source, registry_name
-from slc_ops.serving.watch import Health, Watcher
 
 Floats = NDArray[np.float64]
+_log = logging.getLogger(__name__)
 
 
 class NotServed(InputError):
@@ -57,6 +60,30 @@ def _given(items: Any, groups: Any, users: Any) -> dict[str, Any]:
     if users is not None:
         ids["user"] = users
     return ids
+
+
+class Watcher:
+    """A daemon thread that calls ``look`` every ``interval`` seconds, with a random jitter of 20 %."""
+
+    def __init__(self, look: Callable[[], object], interval: float) -> None:
+        self._look, self._interval = look, interval
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="slc-ops-watch", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        # The jitter spreads the requests of hosts that started together; it needs no cryptographic
+        # randomness.
+        while not self._stopped.wait(self._interval * random.uniform(0.8, 1.2)):  # noqa: S311
+            try:
+                self._look()
+            except Exception:  # without a watcher the server would keep its old set
+                _log.exception("polling the alias failed unexpectedly; polling continues")
+
+    def stop(self) -> None:
+        """End the thread; wait for a running check, but at most ``interval`` + 10 seconds."""
+        self._stopped.set()
+        self._thread.join(timeout=self._interval + 10)
 
 
 class Corrector:
@@ -268,11 +295,6 @@ class Corrector:
         """Id column → its type, ``string`` or ``int64``, for each effect of the parameters."""
         effects = self._snapshot.parameters.effects
         return {COLUMNS[name]: str(each.table.schema.field("id").type) for name, each in effects.items()}
-
-    @property
-    def asks_for(self) -> list[str]:
-        """The id columns of the parameters' effects, such as ``item_id``."""
-        return list(self.id_types)
 
     def refresh(self) -> bool:
         """Check the registry now; return True if another set serves. Failures appear in :meth:`health`."""

@@ -1,16 +1,62 @@
-"""Load the parameter set of an alias, verified, into memory."""
+"""Load the parameter set of an alias, verified, into memory, and record the contact with the registry."""
 
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.serving.cache import Cache
 from slc_ops.serving.pointer import Named, Pointer, Retired, check_may_follow
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Bounded
-from slc_ops.serving.watch import Health
 
 _log = logging.getLogger(__name__)
+
+
+class Health:
+    """The last contact with the registry; the watcher writes it, any thread may read it.
+
+    ``patience`` is the number of seconds without contact after which the state is ``stale``: a forked
+    process, for example, has no watcher (create the corrector after the fork).
+    """
+
+    def __init__(self, deployment: str, alias: str, patience: float | None = None) -> None:
+        self._deployment, self._alias, self._patience = deployment, alias, patience
+        self._agreed_at: datetime | None = None
+        self._problem: tuple[datetime, str] | None = None
+
+    def agreed(self) -> None:
+        """Record that the registry's target is serving."""
+        self._agreed_at, self._problem = datetime.now(UTC), None
+
+    def failed(self, error: SlcError) -> None:
+        """Record that the registry did not answer, or that its target cannot be served."""
+        self._problem = (datetime.now(UTC), " ".join(str(error).split()))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the state; ``status`` is ``ok``, or ``stale`` with the cause in ``problem``."""
+        agreed, problem = self._agreed_at, self._problem or self._silence()
+        return {
+            "status": "ok" if problem is None else "stale",
+            "deployment": self._deployment,
+            "alias": self._alias,
+            "agreed_at": None if agreed is None else agreed.isoformat(),
+            "problem": None if problem is None else problem[1],
+            "problem_at": None if problem is None else problem[0].isoformat(),
+        }
+
+    def _silence(self) -> tuple[datetime, str] | None:
+        now = datetime.now(UTC)
+        if self._patience is None or self._agreed_at is None:
+            return None
+        silent = (now - self._agreed_at).total_seconds()
+        if silent <= self._patience:
+            return None
+        return (
+            now,
+            f"the registry has not been asked for {silent:.0f} s: the watcher of this process has stopped",
+        )
 
 
 class Follower:

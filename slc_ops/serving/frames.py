@@ -31,8 +31,8 @@ def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFram
         )
     score = "logit" if "logit" in frame else "probability"
     logit = as_logits(pa.array(_numbers(frame, score)), score, 0)
-    if missing := [each for each in corrector.asks_for if each == "item_id" and each not in frame]:
-        raise InputError(f"expected the column {missing[0]}; found {', '.join(map(str, frame.columns))}")
+    if "item_id" in corrector.id_types and "item_id" not in frame:
+        raise InputError(f"expected the column item_id; found {', '.join(map(str, frame.columns))}")
     ids = {f"{name}s": _ids(frame, column) for name, column in COLUMNS.items() if column in frame}
     time = _numbers(frame, "event_time") if "event_time" in frame else None
     versions = None

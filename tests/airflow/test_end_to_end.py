@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from slc_ops.base.window import WEEK, Window
+from slc_ops.base.window import WEEK, Cadence
 from slc_ops.demo.home import DEMO_WINDOW, simulate_lake
 from slc_ops.demo.run import DEMO_DAG, ROOT
 from slc_ops.demo.simulate import simulate
@@ -31,7 +31,7 @@ from tests.webhook import listening
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(2400)]
 
-NOW = Window.week_of(datetime.now(UTC) - WEEK)
+NOW = Cadence().containing(datetime.now(UTC) - WEEK)
 """The newest complete week: the one that a schedule refreshes when its DAG is unpaused."""
 FREE = {**ENTRY, "start": f"{NOW.start - 7 * WEEK:%Y-%m-%d}", "end": None}
 SILENT = {**FREE, "gate": "manual", "approval_hours": 0.002}

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.json_form import to_json
 from slc_ops.base.methods import ladder
-from slc_ops.base.window import WEEK, Window
+from slc_ops.base.window import WEEK, Cadence, Window
 from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
 from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.renewal import Renewal
@@ -25,7 +25,7 @@ from slc_ops.refresh.window_rules import Reach, plan_folds
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.blocks import Decision
 
-FIRST = Window.week_of(datetime(2026, 1, 5, tzinfo=UTC))
+FIRST = Cadence().containing(datetime(2026, 1, 5, tzinfo=UTC))
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

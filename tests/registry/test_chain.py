@@ -17,10 +17,9 @@ from cryptography.hazmat.primitives.serialization import (
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.registry import Registry
-from slc_ops.registry.chain import check_chain
+from slc_ops.registry.chain import Keys, check_chain
 from slc_ops.registry.erasures import record_erasure
 from slc_ops.registry.ledger import Ledger
-from slc_ops.registry.signing import Keys
 from tests.registry.factory import WEEKS, files_of, parameter_set, publication
 from tests.registry.test_ledger import version
 
