@@ -14,6 +14,11 @@ bars.
 The default list compared with the same list without ``slc_mix``: two homes over one lake of 29 weeks, more
 than the memory of ``slc_mix``, refreshed for the week before the last from scratch, then for the last. Ratios
 are between CPU seconds of one run. The bar: the last week's refresh within 1.6 ×.
+
+    python benchmarks/refresh_speed.py --engines [--rows-per-week 1e6]
+
+The same two refreshes with ``engine: local`` and, on a cluster of two workers on loopback, with ``engine:
+spark`` (needs PySpark): seconds by step, and whether both serve the same method with the same link to 1e-9.
 """
 
 import argparse
@@ -77,6 +82,50 @@ def measure_lists(rows_per_week: int, home: Path | None = None) -> dict[str, Any
     return found
 
 
+def measure_engines(
+    rows_per_week: int, home: Path | None = None, methods: Sequence[str] = METHODS
+) -> dict[str, Any]:
+    """Both refreshes in this process, and on a cluster of two workers, over one lake."""
+    sys.path.insert(0, str(HERE.resolve().parents[1]))
+    from tests.engines.spark.cluster import Cluster
+
+    found: dict[str, Any] = {"rows_per_week": rows_per_week}
+    with tempfile.TemporaryDirectory(prefix="slc-ops-bench-") as scratch:
+        place = home or Path(scratch)
+        cluster = Cluster(Path(scratch) / "cluster", memory="2g").start()
+        os.environ |= {"SLC_OPS_SPARK_MASTER": cluster.master, "SPARK_LOCAL_IP": "127.0.0.1"}
+        try:
+            for engine in ("local", "spark"):
+                (place / engine).mkdir(parents=True, exist_ok=True)
+                if not (place / "lake").exists():
+                    run("simulated", place / engine, place / "lake", rows_per_week, 9)
+                declare(place / engine, place / "lake", list(methods), engine)
+                found[engine] = {
+                    each: run("refresh", place / engine, window)
+                    for each, window in (("first", FIRST), ("next", NEXT))
+                }
+        finally:
+            cluster.stop()
+    return found
+
+
+def engines_table(found: dict[str, Any]) -> str:
+    """The seconds of both engines in Markdown, and whether they agree."""
+    steps = list(found["local"]["first"]["steps"])
+    lines = [["", "engine", "seconds", "ratio", *steps], ["---"] * (4 + len(steps))]
+    for name, title in (("first", "first refresh"), ("next", "next week's")):
+        for engine in ("local", "spark"):
+            each = found[engine][name]
+            ratio = f"{each['seconds'] / found['local'][name]['seconds']:.1f}"
+            own = [f"{each['steps'].get(step, 0):.1f}" for step in steps]
+            lines.append([title, engine, f"{each['seconds']:.1f}", ratio, *own])
+    local, spark = (found[engine]["next"]["served"] for engine in ("local", "spark"))
+    apart = max(abs(local[name] - spark[name]) for name in ("a", "b0"))
+    same = f"Both serve {local['method']}" if local["method"] == spark["method"] else f"{local} | {spark}"
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{table}\n\n{same}; their links differ by {apart:.0e}."
+
+
 def lists_table(found: dict[str, Any]) -> str:
     """The figures of both lists in Markdown."""
     steps = list(found["four"]["first"]["cpu_steps"])
@@ -113,10 +162,10 @@ def simulated(_: Path, lake: Path | str, rows_per_week: str, weeks: int | str) -
     return {}
 
 
-def declare(home: Path, lake: Path, methods: list[str]) -> None:
+def declare(home: Path, lake: Path, methods: list[str], engine: str = "local") -> None:
     """Write the deployments file."""
     source = {"kind": "lake", "path": str(lake)}
-    entry = {"source": source, "methods": methods, "gate": "auto", "engine": "local"}
+    entry = {"source": source, "methods": methods, "gate": "auto", "engine": engine}
     # JSON is YAML, too.
     (home / "deployments.yaml").write_text(json.dumps({"deployments": {NAME: entry}}))
 
@@ -139,8 +188,10 @@ def refresh(home: Path, window: str) -> dict[str, Any]:
             now = time.process_time()
             cpu[name], spent = round(cpu.get(name, 0.0) + now - spent, 2), now
 
-    pipeline.refresh(Installation.from_environment(), NAME, Window.parse(window), tell=tell)
-    return {"steps": steps, "cpu_steps": cpu}
+    plan = pipeline.refresh(Installation.from_environment(), NAME, Window.parse(window), tell=tell)
+    params = json.loads((plan.files.parameters / "params.json").read_text())
+    served = {"method": params["method"], **{name: params["link"][name] for name in ("a", "b0")}}
+    return {"steps": steps, "cpu_steps": cpu, "served": served}
 
 
 def compare(home: Path, *methods: str) -> dict[str, Any]:
@@ -187,17 +238,22 @@ def child(what: str, *arguments: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--lists", action="store_true", help="the default list beside it without slc_mix")
+    parser.add_argument("--engines", action="store_true", help="engine: spark beside engine: local")
     parser.add_argument("--methods", default=",".join(METHODS), help="names, or all")
-    parser.add_argument("--rows-per-week", type=float, help="default five million; with --lists 300,000")
+    parser.add_argument("--rows-per-week", type=float, help="5e6; --lists: 3e5; --engines: 1e6")
     parser.add_argument("--home", type=Path, help="keep lake and results here (default: a temporary folder)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON instead of a table")
     given = parser.parse_args()
+    methods = list(KNOWN) if given.methods == "all" else given.methods.split(",")
     if given.lists:
         found = measure_lists(int(given.rows_per_week or 300_000), given.home)
+        shown = lists_table
+    elif given.engines:
+        found = measure_engines(int(given.rows_per_week or 1_000_000), given.home, methods)
+        shown = engines_table
     else:
-        methods = list(KNOWN) if given.methods == "all" else given.methods.split(",")
-        found = measure(int(given.rows_per_week or FULL), given.home, methods)
-    print(json.dumps(found) if given.json else (lists_table if given.lists else table)(found))
+        found, shown = measure(int(given.rows_per_week or FULL), given.home, methods), table
+    print(json.dumps(found) if given.json else shown(found))
 
 
 if __name__ == "__main__":

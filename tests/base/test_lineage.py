@@ -13,8 +13,8 @@ from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
 from slc_ops.refresh import pipeline
 from slc_ops.settings.environment import Installation
-from tests.airflow.mailbox import listening
 from tests.refresh.school import NEWEST, configure
+from tests.webhook import listening
 
 WEEK = Window.parse("2026-03-23/2026-03-30")
 
