@@ -70,7 +70,7 @@ class PoolMaker:
                 session.add(pool)
 
 
-class SlcPool(AirflowPlugin):  # type: ignore[misc]
+class SlcPool(AirflowPlugin):  # type: ignore[misc] # Airflow has no types for it
     """Plugin for the scheduler: the pool listener and the timetable of the DAGs."""
 
     name = "slc_pool"

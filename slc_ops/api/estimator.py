@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin  # noqa: TID253 - it derives from them
 from sklearn.utils.multiclass import check_classification_targets  # noqa: TID253 - imported on demand with it
-from sklearn.utils.validation import (  # noqa: TID253
+from sklearn.utils.validation import (  # noqa: TID253 - this module needs scikit-learn
     _check_sample_weight,
     assert_all_finite,
     check_is_fitted,

@@ -33,7 +33,7 @@ class Once:
             value = self._values.get(name, _ABSENT)
             if value is _ABSENT:
                 value = self._values[name] = work()
-            return value  # type: ignore[no-any-return]
+            return value  # type: ignore[no-any-return] # as stored
 
     def forget(self, wanted: Callable[[Any], bool]) -> None:
         """Drop the values whose names are ``wanted``; the next :meth:`get` computes them again."""

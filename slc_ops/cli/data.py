@@ -37,7 +37,7 @@ def simulate(out: Path, **settings: object) -> None:
     from slc_ops.demo.simulate import simulate as write_lake
 
     with progress("simulating ..."):
-        manifest = write_lake(out, **settings)  # type: ignore[arg-type]
+        manifest = write_lake(out, **settings)  # type: ignore[arg-type] # click checked them
     print_table(
         f"simulated lake in {out}",
         ["weeks", "rows", "items", "last window"],
@@ -77,7 +77,7 @@ def ingest(dataset: str, files: tuple[Path, ...], out: Path, **options: object) 
     from slc_ops.paper.datasets.ingest import ingest as read_dataset
 
     with progress(f"reading {dataset} ..."):
-        report = read_dataset(dataset, files, out, **options)  # type: ignore[arg-type]
+        report = read_dataset(dataset, files, out, **options)  # type: ignore[arg-type] # click checked them
     print_table(
         f"{dataset} in {out}",
         ["part", "rows", "students", "items", "label rate"],

@@ -62,7 +62,7 @@ def study(
     from slc_ops.study.trainer import Settings
 
     backbones = [each if epochs is None else replace(each, epochs=epochs) for each in backbones_called(names)]
-    settings = Settings(choose_epoch, threads)  # type: ignore[arg-type]
+    settings = Settings(choose_epoch, threads)  # type: ignore[arg-type] # click checked it
     found = run_study(
         source, out, backbones, seeds, settings,
         rename=rename, dataset=dataset, tell=lambda text: say(f"  {text}"),

@@ -63,7 +63,7 @@ def _without_spark_connect() -> Iterator[None]:
     if name in sys.modules:
         yield
         return
-    sys.modules[name] = None  # type: ignore[assignment]
+    sys.modules[name] = None  # type: ignore[assignment] # "do not import"
     try:
         yield
     finally:

@@ -81,7 +81,7 @@ def refresh(
     ):
         tell(change.sentence)
     for fold in folds_of(plan).folds:
-        run(f"fit {fold.window}", lambda fold=fold: fit(plan, fold))  # type: ignore[misc]
+        run(f"fit {fold.window}", lambda fold=fold: fit(plan, fold))  # type: ignore[misc] # a default binds the fold
     run("backtest", lambda: backtest(installation, plan, champion))
     if "decide" in leave_out:
         return plan

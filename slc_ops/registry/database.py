@@ -123,7 +123,7 @@ class Database:
             if not inspect(connection).has_table(SCHEMA_TABLE):
                 return None
             # The statement contains only our own constant.
-            found = connection.execute(text(f"SELECT version_num FROM {SCHEMA_TABLE}")).scalar()  # noqa: S608
+            found = connection.execute(text(f"SELECT version_num FROM {SCHEMA_TABLE}")).scalar()  # noqa: S608 - a constant
             return None if found is None else str(found)
 
 
@@ -185,9 +185,9 @@ def _engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: object, record: object) -> None:
-        connection.isolation_level = None  # type: ignore[attr-defined]  # SQLAlchemy sends BEGIN, below
+        connection.isolation_level = None  # type: ignore[attr-defined] # SQLite  # SQLAlchemy sends BEGIN, below
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-            connection.execute(f"PRAGMA {pragma}")  # type: ignore[attr-defined]
+            connection.execute(f"PRAGMA {pragma}")  # type: ignore[attr-defined] # SQLite
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

@@ -74,7 +74,7 @@ class Watcher:
     def _run(self) -> None:
         # The jitter spreads the requests of hosts that started together; it needs no cryptographic
         # randomness.
-        while not self._stopped.wait(self._interval * random.uniform(0.8, 1.2)):  # noqa: S311
+        while not self._stopped.wait(self._interval * random.uniform(0.8, 1.2)):  # noqa: S311 - no secret
             try:
                 self._look()
             except Exception:  # without a watcher the server would keep its old set

@@ -168,7 +168,7 @@ def load_redis(found: Exported, url: str, prefix: str) -> None:
     client = Redis.from_url(url, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE)
     try:
         for words in _commands(found, prefix):
-            client.execute_command(*words)  # type: ignore[no-untyped-call]
+            client.execute_command(*words)  # type: ignore[no-untyped-call] # redis
     except (RedisError, OSError) as error:
         said = without_secrets(f"{url}: {' '.join(str(error).split())[:300]}")
         raise StorageError(f"not loaded; the previous version still serves. Try again. {said}") from None

@@ -59,7 +59,7 @@ class Reader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose one node; raise :class:`Fault` beyond the limits."""
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call] # PyYAML
         self.nodes += 1
         self.depth += 1
         if self.nodes > MAX_NODES or self.depth > MAX_DEPTH:
