@@ -39,7 +39,7 @@ import numpy as np
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.design_effect import design_effect
 from slc_ops.methods.fitting.link import FittedLink, line_of, link_terms, plain_link
-from slc_ops.methods.fitting.logistic import Evaluated, Logistic
+from slc_ops.methods.fitting.logistic import NO_OFFSETS, Evaluated, Logistic
 from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.results import fitted
 from slc_ops.numerics.kernels import Floats, dot
@@ -77,7 +77,7 @@ def averaged_link(calibration: Calibration, rows_of_one: float = 1.0) -> Floats:
     mean, spread = calibration.logit_moments
     frozen = np.array([spread, mean])[-len(plain.state.link) :]
     # Labels that a line separates have no best line: start with the frozen model's.
-    here = model.visit(State(frozen, np.empty(0))) if plain.separated else plain.near
+    here = model.visit(State(frozen, NO_OFFSETS)) if plain.separated else plain.near
     links, evidence = [], []
     for width in WIDTHS:
         towards = partial(_towards, frozen, float(width), rows_of_one)

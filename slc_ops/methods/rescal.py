@@ -28,18 +28,18 @@ def fit(calibration: Calibration) -> ParameterSet:
 
 def rescal_offsets(sums: Sums) -> Floats:
     """Return δ per item code."""
-    n = np.maximum(sums.n, 1e-300)
+    n = np.maximum(sums.n, MIN_COUNT)
     gap = _logit(sums.y / n) - _logit(sums.p / n)
-    return np.where(sums.n >= MIN_COUNT, gap * sums.n / (sums.n + TAU), 0.0)
+    return np.where(sums.n >= MIN_COUNT, gap * n / (n + TAU), 0.0)
 
 
 def rescal_items(calibration: Calibration) -> Effect:
     """Return the item effect of the rate-matching offsets."""
     sums = calibration.item_sums
-    enough = sums.n >= MIN_COUNT
-    shrinkage = np.where(enough, sums.n / (sums.n + TAU), 0.0)
-    rate = np.clip(sums.y / np.maximum(sums.n, 1e-300), RATE_FLOOR, 1 - RATE_FLOOR)
-    variance = np.square(shrinkage) / (np.maximum(sums.n, 1e-300) * rate * (1 - rate))
+    enough, n = sums.n >= MIN_COUNT, np.maximum(sums.n, MIN_COUNT)
+    shrinkage = np.where(enough, n / (n + TAU), 0.0)
+    rate = np.clip(sums.y / n, RATE_FLOOR, 1 - RATE_FLOOR)
+    variance = np.square(shrinkage) / (n * rate * (1 - rate))
     return item_effect(calibration, rescal_offsets(sums), np.where(enough, variance, np.nan), shrinkage)
 
 

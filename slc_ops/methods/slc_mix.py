@@ -173,16 +173,16 @@ def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: C
         items = replace(items, slope_prior_var=shares["slope"] * v.slope / model.standard.spread**2)
     effects = {"item": items}
     if v.group:
-        curved = total(shape.group_of, near.sums.h, shape.groups + 1)[:-1] + 1.0 / v.group
+        curved = total(shape.group_of, near.sums.h, shape.groups) + 1.0 / v.group
         sums = rows.add_up(partial(_group_sums, shape.groups), columns=GROUP, n_keys=shape.groups)
         posterior = _Posterior.of(1.0 / curved, v.group, shares["group"])
-        effects["group"] = effect_of(rows.log.groups, sums, group[:-1], *astuple(posterior))
+        effects["group"] = effect_of(rows.log.groups, sums, group, *astuple(posterior))
     log = rows.log.in_memory() if v.user else None
     if log is not None and near.users is not None and log.user_codes is not None:
         weight = log.weight if log.weighted else None
         sums = key_sums(log.user_codes, shape.users, log.label, log.logit, weight)
-        posterior = _Posterior.of(1.0 / (near.users.h[:-1] + 1.0 / v.user), v.user, shares["user"])
-        effects["user"] = effect_of(log.users, sums, user[:-1], *astuple(posterior))
+        posterior = _Posterior.of(1.0 / (near.users.h + 1.0 / v.user), v.user, shares["user"])
+        effects["user"] = effect_of(log.users, sums, user, *astuple(posterior))
     return effects
 
 

@@ -62,7 +62,7 @@ def _corrected(
     ids = {
         name: batch.column(rename.get(column, column))
         for name, column in COLUMNS.items()
-        if name in parameters.effects and rename.get(column, column) in rows.types
+        if name in parameters.effects
     }
     if "item" in ids:
         ids["item"] = read("item_id", as_ids, "item_id")

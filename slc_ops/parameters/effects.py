@@ -68,9 +68,8 @@ class Effect:
 
     def same_answers(self, other: "Effect") -> bool:
         """Return True if both give bit-identical results for every row."""
-        one, two = (each.time_edges for each in (self, other))
-        alike = one is two if one is None or two is None else np.array_equal(one, two)
-        return bool(alike and self.table.equals(other.table))
+        one, two = (() if each.time_edges is None else each.time_edges for each in (self, other))
+        return np.array_equal(one, two) and bool(self.table.equals(other.table))
 
     def check(self, name: str) -> None:
         """Raise `ParameterSetError` unless the table has valid columns and unique, ascending ids."""

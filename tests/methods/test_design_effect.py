@@ -6,6 +6,7 @@ import pytest
 
 from slc_ops.methods import fit_prepared
 from slc_ops.methods.fitting import design_effect as module
+from slc_ops.methods.fitting import prior_sample
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.design_effect import design_effect, ratio
 from slc_ops.rows.interactions import InteractionLog
@@ -32,10 +33,11 @@ def test_rows_that_share_their_label_count_once(size):
     assert 0.8 * size < found < 1.2 * size
 
 
-def test_it_is_the_ratio_of_the_clustered_to_the_plain_variance():
+@pytest.mark.parametrize("number", [60, 3, 2])
+def test_it_is_the_ratio_of_the_clustered_to_the_plain_variance(number):
     # An independent formula: the variance of the mean label of games, at a constant logit.
-    columns = games(20) | {"logit": np.zeros(1200)}
-    rate = columns["label"].reshape(60, 20)[:, 0]
+    columns = games(20, games=number, seed=2) | {"logit": np.zeros(20 * number)}
+    rate = columns["label"].reshape(number, 20)[:, 0]
     assert design_effect(calibration(columns)) == pytest.approx(
         20 * np.var(rate, ddof=1) / (rate.mean() * (1 - rate.mean()))
     )
@@ -45,12 +47,25 @@ def test_without_users_with_one_user_and_with_many_rows_it_is_one(monkeypatch):
     columns = games(20)
     assert design_effect(calibration({k: v for k, v in columns.items() if k != "user_id"})) == 1
     assert design_effect(calibration(columns | {"user_id": np.zeros(1200, int)})) == 1
-    monkeypatch.setattr(module, "MANY_ROWS", 1000)
+    monkeypatch.setattr(module, "MANY_ROWS", 1200)
+    assert design_effect(calibration(columns)) > 10
+    monkeypatch.setattr(module, "MANY_ROWS", 1199)
     assert design_effect(calibration(columns)) == 1
 
 
+def test_separated_labels_and_rows_that_cannot_be_sampled_count_as_independent(monkeypatch):
+    separated = games(4) | {"logit": np.where(games(4)["label"], 1.0, -1.0)}
+    assert design_effect(calibration(separated)) == 1
+    # One user has all rows, and nothing else divides them.
+    monkeypatch.setattr(prior_sample, "PRIOR_ROWS", 100)
+    rows = pa.table(games(20) | {"user_id": np.zeros(1200, int)})
+    assert design_effect(Calibration(InteractionLog.from_table(rows))) == 1
+
+
 def test_it_is_never_below_one():
+    assert ratio(2 * np.eye(2), np.diag([6.0, 10.0])) == 4
     assert ratio(np.eye(2), 0.1 * np.eye(2)) == 1
+    assert ratio(np.full((2, 2), np.nan), np.eye(2)) == 1
     assert ratio(np.zeros((2, 2)), np.eye(2)) == 1
 
 

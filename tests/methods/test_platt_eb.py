@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from slc_ops.methods import fit, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.logistic import Logistic
-from slc_ops.methods.platt_eb import WIDTHS
+from slc_ops.methods.platt_eb import WIDTHS, averaged_link
 from slc_ops.rows.interactions import InteractionLog
 
 
@@ -126,6 +126,15 @@ def test_separated_labels_give_a_finite_line():
     found = fit("platt_eb", log)
     assert 1.0 < found.link.a < 10
     assert found.warnings == ()
+
+
+def test_a_design_effect_equals_smaller_weights():
+    rows = log_of(1000, a=0.5, b0=1.0)
+    columns = {"item_id": np.zeros(1000, int), "label": rows.label, "logit": rows.logit}
+    light = InteractionLog.from_table(pa.table(columns | {"weight": np.full(1000, 1 / 128)}))
+    expected = averaged_link(Calibration(light))
+    assert averaged_link(Calibration(rows), 128.0) == pytest.approx(expected, abs=1e-9)
+    assert abs(averaged_link(Calibration(rows)) - expected).max() > 0.1
 
 
 def test_equal_logits_keep_the_slope():

@@ -96,17 +96,22 @@ def test_ridge_converges_to_1e_11(weight, scale, prior_var):
 
 def test_rescal_matches_rates_of_items_with_fifty_rows():
     rng = np.random.default_rng(0)
-    item = np.array(["often"] * 60 + ["rare"] * 49 + ["always"] * 55)
-    label = np.concatenate([rng.integers(0, 2, 109), np.ones(55)])
-    rows = log_of(item_id=item, label=label, logit=rng.normal(size=164))
+    item = np.array(["often"] * 50 + ["rare"] * 49 + ["always"] * 55)
+    label = np.concatenate([rng.integers(0, 2, 99), np.ones(55)])
+    rows = log_of(item_id=item, label=label, logit=rng.normal(size=154))
     table = {row["id"]: row for row in fit("rescal", rows).items.to_pylist()}
     p = expit(rows.logit)
-    often = (logit(label[:60].mean()) - logit(p[:60].mean())) * 60 / 110
-    always = (logit(1 - 1e-6) - logit(p[109:].mean())) * 55 / 105
+    often = (logit(label[:50].mean()) - logit(p[:50].mean())) * 50 / 100
+    always = (logit(1 - 1e-6) - logit(p[99:].mean())) * 55 / 105
     assert table["often"]["offset"] == pytest.approx(often, abs=1e-12)
     assert table["always"]["offset"] == pytest.approx(always, abs=1e-9)
-    assert table["rare"]["offset"] == 0.0
+    assert table["rare"]["offset"] == table["rare"]["shrinkage"] == 0.0
     assert table["rare"]["offset_var"] is None
+    # The variance of the logit of a rate is 1/(n·rate·(1 − rate)), and of λ times it λ² as much.
+    for name, n, rate in (("often", 50, label[:50].mean()), ("always", 55, 1 - 1e-6)):
+        shrinkage = n / (n + 50)
+        assert table[name]["shrinkage"] == pytest.approx(shrinkage)
+        assert table[name]["offset_var"] == pytest.approx(shrinkage**2 / (n * rate * (1 - rate)), rel=1e-6)
 
 
 @pytest.mark.parametrize("weight", [False, True])
@@ -154,6 +159,12 @@ def test_temperature_minimises_the_likelihood_over_one_slope():
 
     best = minimize_scalar(loss, bounds=(0.01, 5), method="bounded", options={"xatol": 1e-10}).x
     assert fit("temperature", rows).link.a == pytest.approx(best, abs=1e-7)
+
+
+def test_logits_of_zero_keep_the_temperature_at_one_with_a_warning():
+    found = fit("temperature", log_of(label=[0, 1, 1], logit=[0.0] * 3))
+    assert found.link.a == 1.0
+    assert found.warnings == ("all logits are 0: no temperature can change them",)
 
 
 def test_a_reversed_score_gets_a_huge_temperature_and_a_warning():

@@ -31,7 +31,7 @@ def test_every_method_has_a_module_and_every_module_an_entry():
     assert all(name == method.name for name, method in METHODS.items())
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=str)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_columns_of_a_method_match_its_parameters(method, logs):
     found = fit(method.name, logs[0])
     assert found.method == method.name
@@ -43,7 +43,7 @@ def test_the_columns_of_a_method_match_its_parameters(method, logs):
 
 
 @pytest.mark.parametrize("option", ["prior_var", "time_bins"])
-@pytest.mark.parametrize("method", METHODS.values(), ids=str)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_only_the_options_of_a_method_change_its_result(method, option, logs):
     calibration, later = logs
     one, other = (fit(method.name, calibration, options=FitOptions(**{option: v})) for v in (3, 7))
@@ -51,7 +51,7 @@ def test_only_the_options_of_a_method_change_its_result(method, option, logs):
     assert changed == (option in method.tunes)
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=str)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_monotone_methods_keep_the_auc_and_all_others_change_it(method, logs):
     calibration, later = logs
     before, after = (

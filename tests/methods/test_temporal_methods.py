@@ -31,11 +31,14 @@ def test_slc_t_smooths_the_deviations_from_slc_per_item():
     static = fit("slc", rows).items["offset"].to_numpy()
     offset = found.items["offset"].to_numpy().reshape(W.shape)
     variance = found.items["offset_var"].to_numpy().reshape(W.shape)
+    shrinkage = found.items["shrinkage"].to_numpy().reshape(W.shape)
+    assert np.allclose(shrinkage, 1 - variance / (1.0 + 0.01 * np.arange(1, W.shape[1] + 1)))
     assert (W < 1).any(), "the test needs cells that do not count"
     for i in range(len(z)):
         seen = W[i] >= 1.0
         if not seen.any():
             assert np.allclose(offset[i], static[i], atol=1e-12)
+            assert np.allclose(variance[i], 1 / (1 + W[i].sum()), rtol=1e-9)
             continue
         # The posterior of a Gaussian random walk, by linear algebra instead of a filter.
         steps = np.arange(1, len(seen) + 1)
@@ -76,6 +79,26 @@ def test_naive_averages_the_cells_up_to_each_bin():
         for t in range(W.shape[1]):
             known = [z[i, s] for s in range(t + 1) if W[i, s] > 0]
             assert offset[i, t] == pytest.approx(np.mean(known) if known else 0.0, abs=1e-10)
+
+
+def test_the_variance_of_naive_is_that_of_a_plain_average_and_absent_before_the_first_row():
+    rows = log()
+    found = fit("naive", rows)
+    _, W = cell_by_cell(rows, found)
+    variance, shrinkage = (found.items[name].to_pylist() for name in ("offset_var", "shrinkage"))
+    assert None in variance
+    for place, (i, t) in enumerate(np.ndindex(W.shape)):
+        known = W[i, : t + 1][W[i, : t + 1] > 0]
+        expected = np.sum(1 / known) / len(known) ** 2 if len(known) else None
+        assert variance[place] == (expected if expected is None else pytest.approx(expected))
+        assert shrinkage[place] == float(len(known) > 0)
+
+
+def test_naive_ignores_a_saturated_cell():
+    """Its Fisher weight of 2e-10 would make one label an offset of billions."""
+    rows = log_of(label=[1, 1, 0, 1], logit=[-23.0, -23.0, 0.0, 0.0], event_time=[0.0, 1.0, 2.0, 3.0])
+    offsets = fit("naive", rows, options=FitOptions(time_bins=2)).items["offset"].to_numpy()
+    assert offsets.tolist() == [0.0, 0.0]
 
 
 def test_temporal_parameters_have_one_row_per_item_and_bin():

@@ -42,13 +42,14 @@ def _design_effect(calibration: Calibration) -> float:
     known = rows_of_choice(calibration)
     if known is None or known.rows.user is None:
         return 1.0
-    rows, user = known.rows, known.rows.user.astype(np.intp, copy=False)
+    rows, user = known.rows, known.rows.user.astype(np.intp)
     here = link_terms(calibration).at(line.state, rows, slice(None))
     columns = [*here.columns, np.ones(len(rows))]
     residual, fisher = np.empty((2, len(rows)))
     here.residual_and_fisher(residual, fisher)
-    users = int(np.count_nonzero(np.bincount(user, rows.weight)))
-    by_user = [total(user, residual * x, int(user.max()) + 1) for x in columns]
+    weights = np.bincount(user, rows.weight)
+    users = int(np.count_nonzero(weights))
+    by_user = [total(user, residual * x, len(weights)) for x in columns]
     information = np.array([[dot(fisher, x * other) for other in columns] for x in columns])
     between = np.array([[dot(one, other) for other in by_user] for one in by_user])
     return ratio(information, between * (users / max(users - 1, 1)))

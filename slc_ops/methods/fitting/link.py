@@ -19,7 +19,7 @@ import numpy as np
 
 from slc_ops.base.errors import FitError
 from slc_ops.methods.fitting.calibration import Calibration, Offsets
-from slc_ops.methods.fitting.logistic import Evaluated, Logistic, SampledRows, Terms
+from slc_ops.methods.fitting.logistic import NO_OFFSETS, Evaluated, Logistic, SampledRows, Terms
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.rows.passes import evenly_spaced
@@ -72,11 +72,10 @@ def line_of(
     """Convert standardised coefficients to (a, b₀, c) in the logits' own units."""
     mean, spread = calibration.logit_moments
     c = float(link[-2]) if time else 0.0
-    if calibration.constant_logits:
-        notes = ("all logits are equal: the slope is kept at 1", *link_warnings(1.0, separated))
-        return FittedLink(1.0, float(link[-1]) - mean, c, notes)
-    a = float(link[0] / spread)
-    return FittedLink(a, float(link[-1]) - a * mean, c, link_warnings(a, separated))
+    constant = calibration.constant_logits
+    a = 1.0 if constant else float(link[0] / spread)
+    equal = ("all logits are equal: the slope is kept at 1",) if constant else ()
+    return FittedLink(a, float(link[-1]) - a * mean, c, equal + link_warnings(a, separated))
 
 
 def _flat(calibration: Calibration, terms: Terms) -> Floats:
@@ -92,14 +91,14 @@ def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:
     if scale == 0:
         return 1.0, ("all logits are 0: no temperature can change them",)
     terms = Terms((("logit", 0.0, scale),), intercept=False)
-    found = _maximum_likelihood(calibration, terms, np.zeros(1))
+    found = _maximum_likelihood(calibration, terms, np.zeros(len(terms.covariates)))
     return float(found.state.link[0] / scale), link_warnings(0.0, found.separated)
 
 
 def _maximum_likelihood(calibration: Calibration, terms: Terms, start: Floats) -> Minimum[Evaluated]:
     log = calibration.log
     model = Logistic(log, calibration.total_weight, calibration.options.workers, terms)
-    begin = State(start, np.empty(0))
+    begin = State(start, NO_OFFSETS)
     firsts, length = evenly_spaced(log.n_rows)
     if length < log.n_rows:
         begin = _start_from_sample(model, log.sample(firsts, length, terms.columns), begin)

@@ -36,6 +36,7 @@ from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Rows, RowSourc
 
 SPAN_ROWS = 1 << 17
 MANY_ITEMS = 1 << 18
+NO_OFFSETS: Floats = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Evaluated(Local):
     def of(cls, state: State, sums: RowSums, terms: Terms, variance: float, free: bool = True) -> "Evaluated":
         """Compute f from the sums; a link that is not ``free`` has no gradient."""
         gradient, block = _of_link(sums, terms)
-        slope, diagonal, border = np.empty(0), np.empty(0), ()
+        slope, diagonal, border = NO_OFFSETS, NO_OFFSETS, ()
         if terms.n_items:
             slope, diagonal = sums.residual + state.offset / variance, sums.fisher + 1.0 / variance
             border = (*sums.cross, sums.fisher)
@@ -100,8 +101,7 @@ class Evaluated(Local):
         gradient, block = _of_link(self.sums, self.terms)
         shift = offset - self.state.offset
         pull = np.array([dot(column, shift) for column in (*self.sums.cross, self.sums.fisher)])
-        nothing = np.empty(0)
-        alone = Local(self.state, self.value, State(gradient + pull, nothing), block, (), nothing)
+        alone = Local(self.state, self.value, State(gradient + pull, NO_OFFSETS), block, (), NO_OFFSETS)
         return State(self.state.link + newton_step(alone)[0].link, offset)
 
     def homogeneous(self, items: Sums, variance: float) -> State:

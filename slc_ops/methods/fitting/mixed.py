@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.buffers import as_arrow, as_numpy
-from slc_ops.methods.fitting.logistic import SPAN_ROWS
+from slc_ops.methods.fitting.logistic import MANY_ITEMS, SPAN_ROWS
 from slc_ops.methods.fitting.options import Forgetting
 from slc_ops.numerics.crossed import CellSums, Codes, Crossed, Shape, Variances
 from slc_ops.numerics.kernels import Floats, RowsAt, slices, stable_order, total
@@ -154,7 +154,7 @@ class Mixed:
             threads=self.workers,
             columns=self.cells.columns | self.standard.columns,
             n_keys=len(base),
-            span_rows=SPAN_ROWS if len(base) <= 1 << 18 else None,
+            span_rows=SPAN_ROWS if len(base) <= MANY_ITEMS else None,
         )
         return Crossed.of(state, self.shape, variances, sums, None)
 
@@ -181,7 +181,7 @@ def losses(cells: Cells, shape: Shape, standard: Standard, state: State, rows: R
         eta = base.take(cell := cells.of(here))
         eta += tilt.take(cell) * standard.z(here.logit)
         if here.user is not None and len(user) > 1:
-            eta += user.take(np.where(here.user < 0, len(user) - 1, here.user))
+            eta += user.take(here.user)  # −1, no user, is the last one
         found[part] = RowsAt([], eta, np.exp(-np.abs(eta)), here.label, standard.weight(here)).losses()
     return found
 

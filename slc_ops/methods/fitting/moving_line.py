@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from slc_ops.methods.fitting.calibration import Calibration, Offsets
 from slc_ops.methods.fitting.design_effect import design_effect
 from slc_ops.methods.fitting.link import FittedLink, line_of, link_terms
-from slc_ops.methods.fitting.logistic import Terms
+from slc_ops.methods.fitting.logistic import NO_OFFSETS, Terms
 from slc_ops.numerics.kernels import Floats, dot, slices
 from slc_ops.numerics.newton import State
 from slc_ops.rows.passes import Totals
@@ -78,7 +78,7 @@ def followed(
         return line
     mean, spread = newest.logit_moments
     terms = replace(link_terms(newest), known=offsets)
-    near = np.array([line.a * spread, line.b0 + line.a * mean])[-len(terms.covariates) - 1 :]
+    near = np.array([line.a * spread, line.b0 + line.a * mean])[1 - len(terms.covariates) :]
     moving = moving_line(calibration, terms, near, design_effect(calibration))
     found = line_of(newest, (near + moving) / 2)
     return replace(found, warnings=line.warnings)
@@ -95,13 +95,13 @@ def moving_line(calibration: Calibration, terms: Terms, near: Floats, rows_of_on
     starts = np.array(calibration.starts)
     sums = (
         calibration.add_up(
-            partial(_window_sums, terms, State(near, np.empty(0)), starts),
+            partial(_window_sums, terms, State(near, NO_OFFSETS), starts),
             columns=terms.columns | TIME,
             n_keys=len(starts),
         ).values
         / rows_of_one
     )
-    return frozen + filtered(near - frozen, sums[:, :size], sums[:, size:].reshape(-1, size, size))
+    return frozen + filtered(near - frozen, sums[:, :size], sums[:, size:].reshape(len(starts), size, size))
 
 
 def filtered(near: Floats, pull: Floats, information: Floats) -> Floats:

@@ -4,7 +4,8 @@ from sklearn.linear_model import LogisticRegression
 
 from slc_ops.base.errors import OneClassError
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
-from slc_ops.methods.fitting.link import fit_link
+from slc_ops.methods.fitting.link import fit_link, link_warnings
+from slc_ops.methods.fitting.logistic import Logistic
 from slc_ops.rows import passes
 from tests.methods.synthetic import log, log_of
 
@@ -20,6 +21,8 @@ def test_platt_equals_unpenalised_logistic_regression():
     rows = log()
     found = fit_link(Calibration(rows))
     assert [found.a, found.b0] == pytest.approx(oracle(rows.logit[:, None], rows.label), abs=1e-8)
+    assert found.c == 0
+    assert found.warnings == ()
 
 
 def test_weights_enter_the_likelihood():
@@ -109,6 +112,7 @@ def test_a_negative_slope_is_kept_and_reported():
     found = fit_link(Calibration(turned))
     assert found.a == pytest.approx(-fit_link(Calibration(rows)).a, abs=1e-8)
     assert any("negative slope" in warning for warning in found.warnings)
+    assert link_warnings(0.0, separated=False) == ()
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -123,9 +127,50 @@ def test_one_class_among_rows_with_positive_weight_is_refused():
         fit_link(Calibration(rows))
 
 
-def test_a_start_from_a_sample_gives_the_same_fit(monkeypatch):
-    rows = log(rows=40_000)
+@pytest.fixture
+def visited(monkeypatch):
+    """The rows and the link of every pass."""
+    found, visit = [], Logistic.visit
+
+    def noted(self, state, *args, **more):
+        found.append((self.source, state.link))
+        return visit(self, state, *args, **more)
+
+    monkeypatch.setattr(Logistic, "visit", noted)
+    return found
+
+
+def test_a_start_from_a_sample_gives_the_same_fit_in_fewer_passes(monkeypatch, visited):
+    rng = np.random.default_rng(1)
+    logit = rng.normal(0, 5, 40_000)
+    rows = log_of(label=rng.random(40_000) < 1 / (1 + np.exp(-logit)), logit=logit)
     direct = fit_link(Calibration(rows))
+    assert all(source is rows for source, _ in visited), "short logs need no sample"
+    needed = len(visited)
     monkeypatch.setattr(passes, "SAMPLE_ROWS", 1000)
+    visited.clear()
     sampled = fit_link(Calibration(rows))
     assert [sampled.a, sampled.b0] == pytest.approx([direct.a, direct.b0], abs=1e-9)
+    assert sum(source is rows for source, _ in visited) <= needed / 2
+
+
+def test_the_iteration_starts_where_all_predictions_are_the_mean_label(visited):
+    rows = log_of(label=[1, 0, 0, 0], logit=[0.2, 0.1, -0.3, 0.5])
+    fit_link(Calibration(rows))
+    assert visited[0][1] == pytest.approx([0.0, np.log(1 / 3)])
+
+
+def test_a_sample_that_a_line_separates_is_not_used(monkeypatch, visited):
+    """Its slope would be that of a step function."""
+    monkeypatch.setattr(passes, "SAMPLE_ROWS", 1000)
+    label, logit = np.tile([0, 1], 20_000), np.tile([-1.0, 1.0], 20_000)
+    firsts, length = passes.evenly_spaced(40_000)
+    sampled = np.zeros(40_000, bool)
+    for first in firsts:
+        sampled[first : first + length] = True
+    label = np.where(sampled | (np.arange(40_000) % 5 > 0), label, 1 - label)
+    rows = log_of(label=label, logit=logit)
+    right = np.mean(label == (logit > 0))
+    assert fit_link(Calibration(rows)).a == pytest.approx(np.log(right / (1 - right)), abs=1e-3)
+    first = next(link for source, link in visited if source is rows)
+    assert first == pytest.approx([0.0, np.log(label.mean() / (1 - label.mean()))])

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slc_ops.base.errors import NotConvergedError
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.logistic import Logistic
+from slc_ops.methods.fitting.logistic import Logistic, Terms
 from slc_ops.numerics import newton
 from slc_ops.numerics.newton import State, newton_step
 from tests.methods.biased_rows import log_of, model_of, world
@@ -102,9 +103,43 @@ def test_a_warm_start_saves_passes_and_finds_the_same_minimum(distort, weighted)
         needed = len(visits)
         short = model.minimise(model.warm_started(begin, calibration.item_sums, 1.0), 1.0).state
     assert len(visits) - needed < needed
+    with pytest.MonkeyPatch.context() as patch:
+        visits.clear()
+        patch.setattr(Logistic, "visit", lambda *given, **more: visits.append(1) or visit(*given, **more))
+        model.warm_started(begin, calibration.item_sums, 1.0)
+    assert len(visits) == 2
     for found in (direct, short):
         np.testing.assert_allclose(found.link, best.link, atol=1e-8)
         np.testing.assert_allclose(found.offset, best.offset, atol=1e-7)
+
+
+def test_a_shift_of_all_offsets_is_taken_back_by_the_intercept():
+    table, _ = world(rows=2000, items=30, scale=1.5, shift=0.5)
+    model, start = model_of(Calibration(log_of(table)))
+    best = model.minimise(model.visit(start), 0.5).state
+    there = model.visit(best, 0.5).relinked(best.offset + 0.25)
+    np.testing.assert_allclose(there.link, best.link - [0.0, 0.25], atol=1e-8)
+    np.testing.assert_array_equal(there.offset, best.offset + 0.25)
+
+
+def test_a_covariate_without_spread_is_zero():
+    rows = log_of(world(rows=10, items=3)[0]).rows(0, 10)
+    here = Terms((("logit", 0.5, 0.0),)).at(State(np.array([7.0, 0.25]), np.zeros(0)), rows, slice(None))
+    assert not here.columns[0].any()
+    assert set(here.eta.tolist()) == {0.25}
+
+
+def test_an_error_names_the_parts_that_did_not_converge(monkeypatch):
+    monkeypatch.setattr(newton, "MAX_STEPS", 1)
+    calibration = Calibration(log_of(world(rows=500, items=5, scale=3.0, shift=1.0)[0]))
+    model, start = model_of(calibration)
+    alone = Logistic(calibration.log, 500.0, 1, Terms(model.terms.covariates))
+    with pytest.raises(NotConvergedError, match=r"^the link did not"):
+        alone.minimise(alone.visit(State(start.link, np.empty(0))))
+    with pytest.raises(NotConvergedError, match=r"^the link and the item offsets did not"):
+        model.minimise(model.visit(start), 0.5)
+    with pytest.raises(NotConvergedError, match=r"^the item offsets did not"):
+        model.minimise(model.visit(start), 0.5, free=False)
 
 
 def test_tolerances_scale_with_the_weights():

@@ -98,6 +98,39 @@ def test_the_sums_of_a_pass_equal_those_of_each_window(rows: int) -> None:
     terms = replace(link_terms(found), known=offsets)
     expected = frozen + filtered(near - frozen, pull, information)
     assert moving_line(found, terms, near) == pytest.approx(expected, rel=1e-9)
+    fewer = frozen + filtered(near - frozen, pull / 20, information / 20)
+    assert moving_line(found, terms, near, rows_of_one=20.0) == pytest.approx(fewer, rel=1e-9)
+
+
+@pytest.mark.parametrize("jump", [0.3, 60.0], ids=["usual levels", "levels far from all priors"])
+def test_the_filter_equals_the_joint_normal_distribution_of_all_windows(jump: float) -> None:
+    """An independent computation: all windows at once, instead of one after the other."""
+    rng = np.random.default_rng(4)
+    known = [w for w in range(7) if w not in (0, 3)]  # the others have no rows
+    near = np.array([0.2, -0.1])
+    pull, information = np.zeros((7, 2)), np.zeros((7, 2, 2))
+    for w in known:
+        root = rng.normal(0, 1, (2, 2))
+        information[w] = root @ root.T * (0.004 if w == 4 else 50.0) + 0.001 * np.eye(2)
+        pull[w] = information[w] @ rng.normal(0, jump, 2)
+    observed = np.concatenate([near + np.linalg.solve(information[w] + 1e-3 * np.eye(2), pull[w])
+                               for w in known])  # fmt: skip
+    noise = [np.linalg.inv(information[w] + 1e-3 * np.eye(2)) for w in known]
+    points = grid()
+    means, evidence = [], []
+    for first, deviation, step, weight in zip(
+        points.first, points.deviation, points.step, points.weight, strict=True
+    ):
+        # The level of window w and that of v share the first one, and the steps up to the earlier of both.
+        shared = np.block([[np.diag(first + (min(w, v) - known[0]) * step) for v in known] for w in known])
+        whole = shared + np.kron(np.eye(len(known)), np.diag(deviation))
+        for place, each in enumerate(noise):
+            whole[2 * place : 2 * place + 2, 2 * place : 2 * place + 2] += each
+        solved = np.linalg.solve(whole, observed)
+        means.append(shared[-2:] @ solved)
+        evidence.append(weight - 0.5 * (np.linalg.slogdet(whole)[1] + observed @ solved))
+    share = np.exp(np.array(evidence) - max(evidence))
+    assert filtered(near, pull, information) == pytest.approx(share @ np.array(means) / share.sum())
 
 
 def test_constant_logits_fit_only_a_level() -> None:
@@ -137,5 +170,9 @@ def test_item_methods_follow_the_level_in_the_same_way(method: str) -> None:
 def test_the_grid_has_variances_and_makes_each_moving_part_less_probable() -> None:
     found = grid()
     assert set(found.first.ravel().tolist()) == {width**2 for width in (1.5, 0.4, 0.1, 0.02)}
+    moved = {0.0, 0.1, 0.3, 0.9}
+    for variance in (found.deviation, found.step):
+        assert set(np.sqrt(variance[:, 1]).round(9)) == moved
+        assert set(np.sqrt(variance[:, 0]).round(9)) == {round(r * m, 9) for r in (0, 0.3, 1) for m in moved}
     moving = (found.deviation[:, 1] > 0).astype(int) + (found.step[:, 1] > 0)
     np.testing.assert_allclose(found.weight, RARE * moving)
