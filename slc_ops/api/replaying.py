@@ -182,7 +182,9 @@ def _rows(frame: "Frame", columns: dict[str, str]) -> "pa.Table":
             f"column {names['event_time']!r} holds {rows.column(place).type}, and windows of days need "
             "timestamps; convert it, for example with pandas.to_datetime"
         )
-    return rows.set_column(place, "event_time", rows.column(place).cast(pa.timestamp("us", "UTC")))
+    # Times have microseconds, as everywhere; pandas' have nanoseconds.
+    time = rows.column(place).cast(pa.timestamp("us", "UTC"), safe=False)
+    return rows.set_column(place, "event_time", time)
 
 
 def _ends(rows: "pa.Table") -> tuple[Any, Any]:

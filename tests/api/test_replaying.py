@@ -21,9 +21,13 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-def test_a_frame_with_renamed_columns_and_no_time_zone_is_replayed_by_week(rows: pd.DataFrame) -> None:
+def test_a_frame_with_renamed_columns_nanoseconds_and_no_time_zone_is_replayed_by_week(
+    rows: pd.DataFrame,
+) -> None:
     own = rows.rename(columns={"item_id": "problem", "label": "correct"}).drop(columns="event_id")
-    own["event_time"] = own["event_time"].dt.tz_localize(None)
+    own["event_time"] = own["event_time"].dt.tz_localize(None).astype("datetime64[ns]") + pd.Timedelta(
+        7, "ns"
+    )
     found = slc_ops.replay(
         own, columns={"item_id": "problem", "label": "correct"}, settings={"evidence_windows": 3}
     )
