@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.api.errors import as_value_errors, in_python
 from slc_ops.api.pages import Shown, Titled, write_page
-from slc_ops.base.text import count, number, share, signed
+from slc_ops.base.text import count, number, seconds, share
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from slc_ops.evidence.compare import Comparison
     from slc_ops.evidence.detectability import Detectability
-    from slc_ops.evidence.uncertainty import Interval, PairedDifference
+    from slc_ops.evidence.uncertainty import PairedDifference
     from slc_ops.rows.frames import Frame
 
 
@@ -105,41 +105,64 @@ class Compared(Shown):
         require("Compared.report", "report")
         return write_page(Path(path), "Methods compared", self._tables(), self._notes(), self.plot())
 
-    @property
-    def title(self) -> str:
-        """The numbers of rows and items."""
-        found = self.result
-        return (
-            f"{count(found.n_calibration)} calibration rows, {count(found.n_test)} test rows, "
-            f"{count(found.n_items)} items, {share(found.cold_start_share, 1)} cold start"
-        )
-
     def _tables(self) -> list[Titled]:
-        """Return the table of all rows and, if rows have groups, the table of groups."""
-        columns = ["method", "AUC", "Δ AUC vs Platt", "NLL", "Δ NLL vs Platt"]
-        groups = self.result.group_table()
-        return [(self.title, columns, self._rows()), *([] if groups is None else [groups])]
-
-    def _rows(self) -> list[list[str]]:
-        rows = []
-        for name, scored in self.result.methods.items():
-            cells = [name]
-            for metric in ("auc", "nll"):
-                found = self.differences[name][metric] if name in self.differences else None
-                cells += [number(scored.metrics[metric]), "" if found is None else _difference(found)]
-            rows.append(cells)
-        return rows
+        return comparison_tables(self.result)
 
     def _notes(self) -> Sequence[str]:
-        from slc_ops.evidence.compare import NO_SCIPY
+        return [f"Warning: {text}" for text in self.warnings]
 
-        known = [each for found in self.differences.values() for each in found.intervals.values()]
-        said = "Differences are from Platt on the same rows; " + (
-            f"{NO_SCIPY}."
-            if any(each.reason == NO_SCIPY for each in known)
-            else f"95 % intervals resample {self.result.clusters}."
+
+def comparison_tables(found: "Comparison") -> list[Titled]:
+    """Return the tables of a comparison: all metrics, AUC within users and items, differences, groups."""
+    from slc_ops.evidence.compare import NO_SCIPY, REFERENCE
+    from slc_ops.evidence.metrics import METRICS, paired_metrics
+
+    paired, methods = paired_metrics(), found.methods.items()
+    title = (
+        f"{count(found.n_calibration)} calibration rows, {count(found.n_test)} test rows, "
+        f"{count(found.n_items)} items, {share(found.cold_start_share, 1)} cold start"
+    )
+    tables = [
+        (
+            title,
+            ["method", *(metric.title for metric in METRICS.values()), "fit, s"],
+            [
+                [name, *(m.text(each.metrics[m.name]) for m in METRICS.values()), seconds(each.seconds_fit)]
+                for name, each in methods
+            ],
         )
-        return (said, *(f"Warning: {text}" for text in self.warnings))
+    ]
+    if kinds := list(next(iter(found.methods.values())).found.within):
+        tables.append(
+            (
+                f"AUC over pairs of the same {' or '.join(kinds)} only",
+                ["method", *(f"within {kind}" for kind in kinds)],
+                [[name, *map(METRICS["auc"].text, each.found.within.values())] for name, each in methods],
+            )
+        )
+    if found.differences:
+        intervals = [each[metric.name] for each in found.differences.values() for metric in paired]
+        bare = any(each.reason == NO_SCIPY for each in intervals)
+        how = f" ({NO_SCIPY})" if bare else f", with 95 % intervals that resample {found.clusters}"
+        known = bare or any(each.low is not None for each in intervals)
+        tables.append(
+            (
+                f"minus {REFERENCE} on the same rows{how if known else ''}",
+                ["method", *(f"Δ {metric.title}" for metric in paired)],
+                [
+                    [
+                        name,
+                        *(
+                            (m.signed(each[m.name].estimate) if bare else each[m.name].text(m.signed))
+                            for m in paired
+                        ),
+                    ]
+                    for name, each in found.differences.items()
+                ],
+            )
+        )
+    groups = found.group_table()
+    return tables if groups is None else [*tables, groups]
 
 
 def _figures(name: str, metrics: Mapping[str, Any], found: "PairedDifference | None") -> dict[str, Any]:
@@ -157,13 +180,6 @@ def _schema(row: Mapping[str, Any]) -> "pa.Schema":
     import pyarrow as pa
 
     return pa.schema({name: pa.string() if name in ("method", "group") else pa.float64() for name in row})
-
-
-def _difference(found: "Interval") -> str:
-    """Format a difference with its interval; without SciPy a note below the table gives the reason."""
-    from slc_ops.evidence.compare import NO_SCIPY
-
-    return signed(found.estimate) if found.reason == NO_SCIPY else found.text()
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slc_ops.base.console import emit_json, json_option, print_lines, print_table, progress, say
-from slc_ops.base.text import count, number, seconds, share
+from slc_ops.base.text import count, number
 from slc_ops.cli.methods import CommandOfMethods, effects_option, known_method, known_methods
 
 if TYPE_CHECKING:
@@ -180,9 +180,8 @@ def compare(
     user_id). Rows with a group_id give a table by group: the method with the lowest NLL minus platt; --json
     has all methods.
     """
-    from slc_ops.evidence.compare import REFERENCE
+    from slc_ops.api.comparing import comparison_tables
     from slc_ops.evidence.compare import compare as compare_methods
-    from slc_ops.evidence.metrics import METRICS, paired_metrics
     from slc_ops.rows.interactions import read_history
 
     options = _options(prior_var, time_bins, threads, effects)
@@ -193,45 +192,10 @@ def compare(
             methods=None if methods == "all" else methods, history=earlier, options=options, strict=strict,
         )  # fmt: skip
     emit_json(found.as_dict())
-    rows = [
-        [
-            name,
-            *(metric.text(scored.metrics[metric.name]) for metric in METRICS.values()),
-            seconds(scored.seconds_fit),
-        ]
-        for name, scored in found.methods.items()
-    ]
-    title = (
-        f"{count(found.n_calibration)} calibration rows, {count(found.n_test)} test rows, "
-        f"{count(found.n_items)} items, {share(found.cold_start_share, 1)} cold start"
-    )
-    titles = [metric.title for metric in METRICS.values()]
-    print_table(title, ["method", *titles, "fit, s"], rows)
-    kinds = list(next(iter(found.methods.values())).found.within)
-    if kinds:
-        print_table(
-            f"AUC over pairs of the same {' or '.join(kinds)} only",
-            ["method", *(f"within {kind}" for kind in kinds)],
-            [
-                [name, *(METRICS["auc"].text(value) for value in scored.found.within.values())]
-                for name, scored in found.methods.items()
-            ],
-        )
-        if found.ranking:
-            print_lines([found.ranking])
-    if found.differences:
-        ends = [each[metric.name].low for each in found.differences.values() for metric in paired_metrics()]
-        how = f", with 95 % intervals that resample {found.clusters}" if any(ends) else ""
-        print_table(
-            f"minus {REFERENCE} on the same rows{how}",
-            ["method", *(f"Δ {metric.title}" for metric in paired_metrics())],
-            [
-                [name, *(each[metric.name].text(metric.signed) for metric in paired_metrics())]
-                for name, each in found.differences.items()
-            ],
-        )
-    if (groups := found.group_table()) is not None:
-        print_table(*groups)
+    for table in comparison_tables(found):
+        print_table(*table)
+    if found.ranking:
+        print_lines([found.ranking])
     _warn(found.warnings)
     for name, scored in found.methods.items():
         _warn(scored.parameters.warnings, f"{name}: ")
