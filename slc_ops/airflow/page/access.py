@@ -56,23 +56,20 @@ def readable(user: GetUserDep, session: SessionDep) -> dict[str, Schedule]:
             session, select(DagRun.dag_id, DagRun.run_id, DagRun.state).where(DagRun.id.in_(newest))
         )
     }
-    asking = TaskInstance.state == "awaiting_input"
-    waiting = select(TaskInstance.dag_id, TaskInstance.run_id).where(TaskInstance.dag_id.in_(dags), asking)
-    waits = dict(_rows(session, waiting))
     questions = (
-        select(TaskInstance.dag_id, HITLDetail.assignees, HITLDetail.created_at)
+        select(TaskInstance.dag_id, TaskInstance.run_id, HITLDetail.assignees, HITLDetail.created_at)
         .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
-        .where(TaskInstance.dag_id.in_(dags), asking)
+        .where(TaskInstance.dag_id.in_(dags), TaskInstance.state == "awaiting_input")
     )
     asked = {
-        dag: (_names(assignees), _strangers(assignees), at)
-        for dag, assignees, at in _rows(session, questions)
+        dag: (run, _names(assignees), _strangers(assignees), at)
+        for dag, run, assignees, at in _rows(session, questions)
     }
     found = {}
     for dag in dags:
         run, state = runs.get(dag, (None, None))
         found[dag.removeprefix(PREFIX)] = Schedule(
-            dag, bool(paused.get(dag)), run, state, waits.get(dag), *asked.get(dag, ((), (), None))
+            dag, bool(paused.get(dag)), run, state, *asked.get(dag, (None, (), (), None))
         )
     return found
 
