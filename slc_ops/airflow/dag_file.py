@@ -8,7 +8,6 @@ from airflow.sdk import DAG
 from slc_ops.airflow.backfill import backfill_dag, replay_dag
 from slc_ops.airflow.champion import promote_dag, retire_dag, rollback_dag
 from slc_ops.airflow.controls import CONTROLS, control_dag
-from slc_ops.airflow.forms import usable_deployments
 from slc_ops.airflow.refresh import weekly_refreshes
 from slc_ops.airflow.upkeep import clean_dag, has_retention, late_dag
 from slc_ops.base.errors import SettingsError
@@ -46,41 +45,26 @@ def refuse_broken_deployments() -> None:
     In a file with DAGs the error would disable all of them. An unreadable deployments file is reported by the
     file of the refreshes.
     """
-    if complaints := _complaints():
+    try:
+        _, broken = read_deployments(Installation.from_environment().deployments_file)
+    except SettingsError:
+        return
+    if complaints := [*map(str, broken), *weekly_refreshes()[1]]:
         raise SettingsError("; ".join(complaints))
 
 
-def _complaints() -> list[str]:
-    try:
-        broken = [
-            str(entry) for entry in read_deployments(Installation.from_environment().deployments_file)[1]
-        ]
-    except SettingsError:
-        return []
-    return broken + weekly_refreshes()[1]
-
-
 def _refreshes() -> list[DAG]:
-    _, broken = read_deployments(Installation.from_environment().deployments_file)
+    good, broken = read_deployments(Installation.from_environment().deployments_file)
     built, failures = weekly_refreshes()
-    for complaint in [*(str(entry) for entry in broken), *failures]:
+    for complaint in [*map(str, broken), *failures]:
         log.warning("%s", complaint)
-    usable = usable_deployments().values()
-    watched = any(each.verdict_due is not None for each in usable)
-    cleaned = any(map(has_retention, usable))
+    watched = any(each.verdict_due is not None for each in good.values())
+    cleaned = any(map(has_retention, good.values()))
     return [*built.values(), *([late_dag()] if watched else []), *([clean_dag()] if cleaned else [])]
-
-
-def _operations() -> list[DAG]:
-    return [backfill_dag(), replay_dag(), promote_dag(), rollback_dag(), retire_dag()]
-
-
-def _controls() -> list[DAG]:
-    return [control_dag(control) for control in CONTROLS]
 
 
 PARTS: dict[str, Callable[[], list[DAG]]] = {
     "refreshes": _refreshes,
-    "operations": _operations,
-    "controls": _controls,
+    "operations": lambda: [backfill_dag(), replay_dag(), promote_dag(), rollback_dag(), retire_dag()],
+    "controls": lambda: [control_dag(control) for control in CONTROLS],
 }

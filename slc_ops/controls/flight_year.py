@@ -6,7 +6,6 @@ and must keep at least 80 % of the gain of ``slc_eb`` refitted every week.
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from slc_ops.base.text import share, signed
 from slc_ops.base.window import Window
@@ -45,15 +44,9 @@ def replay_year(
         settings = Deployment(source=LakeSource(path=f"lake/{arm.name}"))
         start, end = (f"{timestamp:%Y-%m-%d}" for timestamp in (REPLAYED.start, REPLAYED.end))
         windows = replay_windows(settings, start, end)
-        found[arm.name] = run_replay(
-            arm.name, settings, windows, year_directory(installation, arm.name), home=installation.home
-        )
+        target = installation.replays(arm.name)
+        found[arm.name] = run_replay(arm.name, settings, windows, target, home=installation.home)
     return found
-
-
-def year_directory(installation: Installation, arm: str) -> Path:
-    """Return the directory of an arm's replay, with its rows and its page."""
-    return installation.home / "replays" / arm
 
 
 def check_year(arm: str, replay: Replay) -> list[Check]:

@@ -57,7 +57,8 @@ def target_type(column: str, found: pa.DataType) -> pa.DataType:
     if pt.is_dictionary(found) or pt.is_run_end_encoded(found):
         return target_type(column, found.value_type)
     text = pt.is_string(found) or pt.is_large_string(found) or pt.is_string_view(found)
-    text = text or (column in TEXTS and is_bytes(found))
+    binary = pt.is_binary(found) or pt.is_large_binary(found) or pt.is_binary_view(found)
+    text = text or (column in TEXTS and binary)
     whole = pt.is_integer(found)
     number = whole or pt.is_floating(found) or pt.is_decimal(found)
     wanted = pa.string() if text else found
@@ -72,11 +73,6 @@ def target_type(column: str, found: pa.DataType) -> pa.DataType:
     elif column in NUMBERS and number:
         wanted = pa.float64()
     return wanted
-
-
-def is_bytes(found: pa.DataType) -> bool:
-    """Return True for binary types, which may contain text."""
-    return bool(pt.is_binary(found) or pt.is_large_binary(found) or pt.is_binary_view(found))
 
 
 def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]:

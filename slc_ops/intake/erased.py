@@ -45,7 +45,9 @@ class Erased:
     def hash(self, value: str) -> str:
         """Return the salted hash of an id's text."""
         if self._salt is None:
-            self._salt = self._read_salt()
+            path = self._directory / SALT
+            with understanding(path):
+                self._salt = bytes.fromhex(read_json(path)["salt"])
         return keyed_hash(value, self._salt, _BYTES)
 
     def add(self, users: Iterable[str]) -> "Erased":
@@ -53,7 +55,7 @@ class Erased:
         salt = self._directory / SALT
         if not salt.exists() and any(self._directory.glob("*.json")):
             raise MissingFile(salt)  # a new salt would invalidate the existing hashes
-        create_once(salt, _new_salt)
+        create_once(salt, lambda path: write_json(path, {"salt": secrets.token_hex(_BYTES)}))
         more = self.users | {self.hash(user) for user in users}
         if more != self.users:
             write_json(self.path, {"schema_version": 1, "users": sorted(more)})
@@ -84,17 +86,6 @@ class Erased:
             raise SourceUnavailable(
                 "users were erased while the window was being extracted; its rows were discarded, try again"
             )
-
-    def _read_salt(self) -> bytes:
-        path = self._directory / SALT
-        if not path.exists():
-            raise MissingFile(path)
-        with understanding(path):
-            return bytes.fromhex(read_json(path)["salt"])
-
-
-def _new_salt(path: Path) -> None:
-    write_json(path, {"salt": secrets.token_hex(_BYTES)})
 
 
 def read_users(path: Path, column: str = "user_id") -> list[str]:

@@ -108,7 +108,9 @@ def read(directory: Path, *, deployment: str | None = None, served: bool = False
     path = directory / PARAMS
     with _understood(path):
         values = read_params(path)
-        _check_deployment(values["deployment"], deployment)
+        own = values["deployment"]
+        if deployment is not None and own not in (None, deployment):
+            raise ParameterSetError(f"the set is one of the deployment {own!r:.60}; expected {deployment!r}")
         effects = {
             name: _read_effect(directory, name, values["effects"], served) for name in values["effects"]
         }
@@ -233,11 +235,6 @@ def _verified(path: Path, digest: Any) -> Path:
             "belongs to another set"
         )
     return path
-
-
-def _check_deployment(found: str | None, wanted: str | None) -> None:
-    if wanted is not None and found not in (None, wanted):
-        raise ParameterSetError(f"the set is one of the deployment {found!r:.60}; expected {wanted!r}")
 
 
 def _entry(effect: Effect, path: Path) -> dict[str, Any]:

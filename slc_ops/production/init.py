@@ -118,8 +118,6 @@ def ensure_airflow_admin(password: str) -> None:
     from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
     from werkzeug.security import check_password_hash
 
-    from slc_ops.base.errors import SlcError
-
     with get_application_builder() as builder:
         security = builder.sm
         user = security.find_user(username=ADMIN)

@@ -1,7 +1,6 @@
 """Templates and their filters."""
 
 import re
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +39,7 @@ def templates() -> Environment:
     environment.filters |= {
         "days": days,
         "interval": _interval,
-        "timestamp": _timestamp,
+        "timestamp": lambda value: f"{value:%Y-%m-%d %H:%M} UTC",
         "unbroken": unbroken,
     }
     environment.globals |= {"mlflow_version": _mlflow_version, "stamp": STAMP, "paired": paired_metrics}
@@ -77,7 +76,3 @@ def _mlflow_version(version: Version) -> str | None:
 def _interval(version: Version, metric: "Metric") -> str:
     found = (version.metrics.get("vs_platt") or {}).get(metric.name)
     return interval(**found, form=metric.signed) if found else MISSING
-
-
-def _timestamp(value: datetime) -> str:
-    return f"{value:%Y-%m-%d %H:%M} UTC"
