@@ -5,19 +5,21 @@ each has several names, compared without case and underscores. Cancelled and div
 False/True, depending on the year of download.
 """
 
+import csv
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 
 from slc_ops.base.errors import InputError
-from slc_ops.controls.csvs import header, read_csv
 
+BLOCK_BYTES = 8 << 20
 NAMES = {
     "date": ("FlightDate", "FL_DATE"),
     "carrier": (
@@ -134,3 +136,37 @@ def _departure(rows: pa.RecordBatch) -> pa.Array:
     )
     seconds = pc.multiply(minutes, 60).cast(pa.int64()).cast(pa.duration("s"))
     return pc.add(day, seconds).cast(pa.timestamp("s", "UTC"))
+
+
+def read_csv(stream: IO[bytes], path: Path, columns: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns ``wanted name → name in the file`` (None: the same), all as text.
+
+    Types are not inferred: the first block of a column may differ from the rest of twelve million rows.
+    """
+    names = {wanted: found or wanted for wanted, found in columns.items()}
+    try:
+        reader = pacsv.open_csv(
+            stream,
+            read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
+            convert_options=pacsv.ConvertOptions(
+                include_columns=list(names.values()),
+                column_types=dict.fromkeys(names.values(), pa.string()),
+                strings_can_be_null=True,
+                null_values=["", "NA"],
+            ),
+        )
+        for batch in reader:
+            yield pa.record_batch(list(batch.columns), names=list(names))
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        first = str(error).splitlines()[0]
+        raise InputError(
+            f"{path} cannot be read as CSV with the columns {', '.join(names)}: {first}"
+        ) from None
+
+
+def header(stream: IO[bytes], path: Path) -> list[str]:
+    """Read the column names of a CSV stream, which advances."""
+    line = stream.readline().decode("utf-8-sig", errors="replace").strip()
+    if not line:
+        raise InputError(f"{path} is empty; expected a header line and rows")
+    return [name.strip() for name in next(csv.reader([line]))]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.errors import InputError
-from slc_ops.controls.csvs import read_csv
+from slc_ops.controls.bts import read_csv
 
 COLUMNS = (
     "year", "month", "day", "hour", "minute", "arr_delay", "carrier", "tailnum", "origin", "dest", "distance",

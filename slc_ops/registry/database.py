@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -94,15 +94,12 @@ class Database:
             with _typed(self.url), _advisory_lock(self.engine, name, seconds):
                 yield
             return
-        held = file_lock(Path(f"{self._file}.locks", name), seconds)
-        try:
-            held.__enter__()
-        except TimeoutError:
-            raise _too_long(name, seconds) from None
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(file_lock(Path(f"{self._file}.locks", name), seconds))
+            except TimeoutError:
+                raise _too_long(name, seconds) from None
             yield
-        finally:
-            held.__exit__(None, None, None)
 
     def _check_present(self) -> None:
         if not self.present:
