@@ -96,6 +96,8 @@ def read_labels(source: Source, settings: Mapped, span: Window) -> Labels:
                     f"{', '.join(batch.schema.names)}"
                 )
         rows = {name: convert(name, batch.column(chosen[name]), settings) for name in ("event_id", "label")}
+        if (kind := rows["label"].type) not in (pa.int64(), pa.float64()):
+            raise InputError(f"the labels' column label is {kind}; expected whole numbers, 0 or 1")
         usable = pc.and_(rows["event_id"].is_valid(), rows["label"].is_valid())
         time = pa.nulls(batch.num_rows, TIME)
         if "event_time" in chosen:
@@ -104,7 +106,7 @@ def read_labels(source: Source, settings: Mapped, span: Window) -> Labels:
                 inside = pc.and_(pc.greater_equal(time, start), pc.less(time, end))
                 usable = pc.and_(usable, pc.fill_null(inside, False))
         ids.append(pc.cast(rows["event_id"], ID).filter(usable))
-        labels.append(numbers(rows["label"]).filter(usable))
+        labels.append(rows["label"].filter(usable))
         known = time.filter(usable).cast(pa.int64())
         times.append(known.fill_null(UNKNOWN).to_numpy(zero_copy_only=False))
     kinds = {each.type for each in labels}
@@ -114,13 +116,6 @@ def read_labels(source: Source, settings: Mapped, span: Window) -> Labels:
         pa.chunked_array([each.cast(kind) for each in labels], kind),
         np.concatenate([np.empty(0, np.int64), *times]),
     )
-
-
-def numbers(labels: pa.Array) -> pa.Array:
-    """Return numeric labels; raise for another type, which cannot be joined."""
-    if labels.type not in (pa.int64(), pa.float64()):
-        raise InputError(f"the labels' column label is {labels.type}; expected whole numbers, 0 or 1")
-    return labels
 
 
 def joined(
@@ -140,7 +135,8 @@ def joined(
         before[found] = labels.times[place[found]] < timestamp[found]
         early += int(before.sum())
         usable = pa.array(np.where(found & ~before, place, 0), mask=~found | before)
-        yield put(batch, labels.values.take(usable))
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        yield pa.record_batch(columns | {"label": labels.values.take(usable)})
     notes[READ], notes[EARLY] = labels.read, early
     notes[REPEATED] = labels.read - len(labels.ids)
     notes[CONTRADICTORY] = int(labels.contradictory.sum())
@@ -150,12 +146,6 @@ def joined(
     )
     own = (labels.times >= start + lag // MICROSECOND) & (labels.times < end)
     notes[EXPECTED], notes[UNMATCHED] = int(own.sum()), int((own & ~used).sum())
-
-
-def put(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
-    """Return the batch with its labels replaced."""
-    columns = {name: batch.column(name) for name in batch.schema.names}
-    return pa.record_batch(columns | {"label": labels})
 
 
 def without_waiting(batches: Iterator[pa.RecordBatch], notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:

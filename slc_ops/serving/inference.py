@@ -15,7 +15,7 @@ from slc_ops.serving.corrector import Corrector
 from slc_ops.serving.formats import NAMES, Given, Unreadable, check_rows, checked, dumps, facts, read_json
 
 HEADER = "inference-header-content-length"
-_NUMBERS = {
+NUMBERS = {
     "FP64": "<f8", "FP32": "<f4", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2", "INT8": "<i1",
     "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1",
 }  # fmt: skip
@@ -110,8 +110,8 @@ def _tensors(inputs: list[Any], body: bytes, place: int, max_rows: int) -> Given
             )
         count = _rows(shape, name)
         check_rows(count, max_rows)
-        if kind not in ("BYTES", *_NUMBERS):
-            raise InputError(f"input {name} is of type {kind!r:.40}; expected BYTES, {', '.join(_NUMBERS)}")
+        if kind not in ("BYTES", *NUMBERS):
+            raise InputError(f"input {name} is of type {kind!r:.40}; expected BYTES, {', '.join(NUMBERS)}")
         size = _object(tensor.get("parameters"), "parameters").get("binary_data_size")
         if size is None:
             values = _flat(tensor.get("data"), name)
@@ -133,7 +133,7 @@ def _tensors(inputs: list[Any], body: bytes, place: int, max_rows: int) -> Given
 
 
 def _numbers(raw: bytes, kind: str, name: Any) -> list[Any]:
-    width = np.dtype(_NUMBERS[kind])
+    width = np.dtype(NUMBERS[kind])
     if len(raw) % width.itemsize:
         raise Unreadable(f"input {name} has {len(raw)} bytes, which is not a multiple of {kind}")
     values: list[Any] = np.frombuffer(raw, width).tolist()

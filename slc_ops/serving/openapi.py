@@ -3,13 +3,11 @@
 from typing import Any
 
 from slc_ops import __version__
+from slc_ops.serving.inference import NUMBERS
 
 Schema = dict[str, Any]
 _ID: Schema = {"type": ["string", "integer", "null"]}
 _NUMBER: Schema = {"type": "number"}
-_TENSOR_TYPES = [
-    "BYTES", "FP64", "FP32", "INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8",
-]  # fmt: skip
 _ERRORS = {
     "400": "The body cannot be read: not JSON, not Arrow, of another media type, compressed, or too slow",
     "401": "A bearer token is needed",
@@ -113,7 +111,7 @@ def _inference() -> Schema:
     tensor = _object(
         {
             "name": {"type": "string"},
-            "datatype": {"enum": _TENSOR_TYPES},
+            "datatype": {"enum": ["BYTES", *NUMBERS]},
             "shape": shape,
             "data": {"type": "array"},
             "parameters": {"type": "object"},
