@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
 from slc_ops.numerics.kernels import dot
-from slc_ops.numerics.ranking import ranked, ranked_rows
+from slc_ops.numerics.ranking import ranked
 
 Floats = NDArray[np.float64]
 BLOCK = 1 << 15  # rows per block, so that temporaries fit into the processor's cache
@@ -77,8 +77,7 @@ def auc(label: NDArray[Any], score: NDArray[Any], weight: NDArray[Any] | None = 
         raise InputError("AUC needs finite scores; found NaN or infinity")
     if weight is not None:
         check_weights(label, weight)
-    rows = ranked(label, score, weight)
-    return placed(Scored(rows.score, rows.positive, weights(rows.score.size, rows.weight)))[1]
+    return placed(in_order(label, score, weight)[1])[1]
 
 
 def check_weights(label: NDArray[Any], weight: NDArray[Any]) -> None:
@@ -93,10 +92,10 @@ def in_order(
     label: NDArray[Any], probability: Floats, weight: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.intp], Scored]:
     """Sort rows by probability and return (indices, rows); an evaluation sorts only here."""
-    order, rows = ranked_rows(label, probability)
+    order, score, positive = ranked(label, probability)
     all_of = weights(probability.size, weight)
     weight = all_of if _all_ones(all_of) else all_of.take(order, mode="clip")
-    return order, Scored(rows.score, rows.positive, weight)
+    return order, Scored(score, positive, weight)
 
 
 def placed(rows: Scored) -> tuple[Floats, Auc]:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from slc_ops.base.window import Window
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.numerics.time_bins import timestamp_of
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
@@ -131,8 +130,7 @@ def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:
 
 def time_range(log: Log) -> tuple[float, float]:
     """Return the first and the last timestamp of all rows."""
-    span = _over_all(log, extent)
-    return timestamp_of(span.low), timestamp_of(span.high)
+    return _over_all(log, extent).timestamps
 
 
 def time_quantiles(log: Log, shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slc_ops.numerics.curves import Isotonic
 from slc_ops.numerics.kernels import Floats, sigmoid, slices
-from slc_ops.numerics.ranking import Ranked, ranked
+from slc_ops.numerics.ranking import ranked
 from slc_ops.numerics.score_grid import GridCounts
 
 RESOLUTION = float(np.finfo(np.float64).resolution)
@@ -27,13 +27,15 @@ def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None
     >>> curve.x.tolist(), curve.y.tolist()
     ([0.1, 0.2, 0.3, 0.4], [0.0, 0.5, 0.5, 1.0])
     """
-    if weight is not None:
+    if weight is None:
+        _, score, positive = ranked(label, score)
+    else:
         kept = np.flatnonzero(weight > 0)
-        score, label, weight = score[kept], label[kept], weight[kept]
-    rows = ranked(label, score, weight)
-    new = _new_scores(rows.score)
-    begin = np.flatnonzero(_unpooled(new, rows.positive))
-    mass, ones = _masses(rows, begin)
+        order = kept[np.argsort(score[kept], kind="stable")]
+        score, positive, weight = score[order], label[order] != 0, weight[order].astype(np.float64)
+    new = _new_scores(score)
+    begin = np.flatnonzero(_unpooled(new, positive))
+    mass, ones = _masses(positive, weight, begin)
     starts, level = pooled_levels(mass, ones)
     # A pool of several scores is a step with two knots: at the start of its first and of its last score.
     first, following = begin[starts], np.append(begin[starts[1:]], len(new))
@@ -41,7 +43,7 @@ def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None
     last = distinct[np.searchsorted(distinct, following, side="left") - 1]
     indices = np.column_stack([first, last]).ravel()
     knots = np.append(True, indices[1:] != indices[:-1])
-    return Isotonic(rows.score[indices[knots]], np.repeat(level, 2)[knots])
+    return Isotonic(score[indices[knots]], np.repeat(level, 2)[knots])
 
 
 def isotonic_of_counts(counts: GridCounts) -> Isotonic:
@@ -110,11 +112,12 @@ def _unpooled(new: NDArray[np.bool_], positive: NDArray[np.bool_]) -> NDArray[np
     return begin
 
 
-def _masses(rows: Ranked, begin: NDArray[np.intp]) -> tuple[Floats, Floats]:
+def _masses(
+    positive: NDArray[np.bool_], weight: Floats | None, begin: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
     """Return the weight from each of the given rows to the next, and the weight of its positive labels."""
-    if rows.weight is not None:
-        ones = np.add.reduceat(rows.weight * rows.positive, begin)
-        return np.add.reduceat(rows.weight, begin), ones
-    upto = np.append(np.int64(0), np.cumsum(rows.positive))
-    ends = np.append(begin, len(rows.positive))
+    if weight is not None:
+        return np.add.reduceat(weight, begin), np.add.reduceat(weight * positive, begin)
+    upto = np.append(np.int64(0), np.cumsum(positive))
+    ends = np.append(begin, len(positive))
     return np.diff(ends).astype(np.float64), np.diff(upto[ends]).astype(np.float64)

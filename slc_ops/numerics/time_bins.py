@@ -54,10 +54,10 @@ def ordered(time: Floats) -> Ordered:
     return bits
 
 
-def timestamp_of(bits: int) -> float:
-    """Return the timestamp of its ordered bits."""
-    turned = np.uint64(bits) ^ (_SIGN if np.uint64(bits) & _SIGN else _ALL)
-    return float(np.array([turned], np.uint64).view(np.float64)[0])
+def unordered(bits: Ordered) -> Floats:
+    """Return the timestamps of ordered bits."""
+    turned = bits ^ np.where(bits & _SIGN, _SIGN, _ALL)
+    return np.asarray(turned.view(np.float64))
 
 
 def position(groups: NDArray[np.integer], time: Floats, weight: Floats | None = None) -> Floats:

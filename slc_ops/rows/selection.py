@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.numerics.kernels import Floats, slices
-from slc_ops.numerics.time_bins import Ordered, ordered, timestamp_of
+from slc_ops.numerics.time_bins import Ordered, ordered, unordered
 from slc_ops.rows.passes import Partial
 from slc_ops.rows.rows import Rows
 
@@ -32,6 +32,12 @@ class Extent:
 
     low: int
     high: int
+
+    @property
+    def timestamps(self) -> tuple[float, float]:
+        """The smallest and the largest timestamp."""
+        low, high = unordered(np.array([self.low, self.high], np.uint64)).tolist()
+        return low, high
 
     def merge(self, other: "Extent") -> None:
         """Add another part."""
@@ -137,7 +143,7 @@ def quantile_edges(add_up: AddUp, bins: int) -> Floats:
     [0.0, 4.0, 9.0]
     """
     span = add_up(extent)
-    low, high = timestamp_of(span.low), timestamp_of(span.high)
+    low, high = span.timestamps
     if low == high:
         return np.array([low, np.nextafter(high, np.inf)])
     return np.unique(np.array([low, *_select(add_up, span, np.arange(1, bins), bins), high]))
@@ -145,10 +151,10 @@ def quantile_edges(add_up: AddUp, bins: int) -> Floats:
 
 def order_statistics(add_up: AddUp, ranks: NDArray[np.int_], n_rows: int) -> Floats:
     """Return the timestamps at these ranks (from 1) among ``n_rows`` rows without weights."""
-    return np.array(_select(add_up, add_up(extent), ranks, n_rows))
+    return _select(add_up, add_up(extent), ranks, n_rows)
 
 
-def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> list[float]:
+def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> Floats:
     """Return the timestamps at which the cumulative weight reaches ``parts / of`` of the total."""
     first_shift = shift = max(0, (span.high - span.low).bit_length() - _DIGIT)
     digit = partial(Digit, span.low, first_shift)
@@ -167,7 +173,7 @@ def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> li
                 first[cell] = True
             bases[k] += cell << shift
         if shift == 0:
-            return [timestamp_of(base) for base in bases]
+            return unordered(np.array(bases, np.uint64))
         distinct, rows = np.unique(np.array(bases, np.uint64), return_inverse=True)
         width, shift = 1 << shift, max(0, shift - _DIGIT)
         mass = add_up(digit(first, distinct, width, shift)).mass

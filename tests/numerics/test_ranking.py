@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slc_ops.numerics.ranking import ranked, ranked_rows
+from slc_ops.numerics.ranking import ranked
 
 
 def scores(kind: str, rng: np.random.Generator) -> np.ndarray:
@@ -12,6 +12,9 @@ def scores(kind: str, rng: np.random.Generator) -> np.ndarray:
         "spread out": rng.random(size),
         "crowded": 0.5 + rng.integers(0, 400, size) * 2.0**-52,  # differing only in the last bits
         "crowded, and one far off": np.append(0.5 + rng.integers(0, 400, size) * 2.0**-52, 1e-300),
+        "logits of both signs": rng.normal(0, 2, size),
+        "crowded logits": -0.5 - rng.integers(0, 400, size) * 2.0**-52,
+        "crowded around 0, and far": np.append(rng.integers(-400, 400, size) * 5e-324, [1e300, -1e300]),
         "few values": rng.integers(0, 7, size) / 7,
         "one value": np.full(size, 0.25),
         "zeros of both signs": np.where(rng.random(size) < 0.5, -0.0, 0.0),
@@ -23,23 +26,18 @@ def scores(kind: str, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize(
     "kind",
     [
-        "spread out", "crowded", "crowded, and one far off", "few values", "one value",
-        "zeros of both signs", "one row", "none",
+        "spread out", "crowded", "crowded, and one far off", "logits of both signs", "crowded logits",
+        "crowded around 0, and far", "few values", "one value", "zeros of both signs", "one row", "none",
     ],
 )  # fmt: skip
-def test_sorting_with_and_without_indices_gives_the_same_order(kind: str) -> None:
+def test_rows_are_sorted_by_score_then_label(kind: str) -> None:
     rng = np.random.default_rng(7)
     score = scores(kind, rng)
     label = rng.integers(0, 2, score.size).astype(np.int8)
-    order, found = ranked_rows(label, score)
-    expected = ranked(label, score)
-    assert np.array_equal(found.score, expected.score)
-    assert np.array_equal(found.positive, expected.positive)
-    assert np.array_equal(score[order], expected.score)
-    assert np.array_equal(label[order] != 0, expected.positive)
+    order, found, positive = ranked(label, score)
+    expected = np.lexsort((label, score))
+    assert np.array_equal(found, score[expected])
+    assert np.array_equal(positive, label[expected] != 0)
+    assert np.array_equal(score[order], found)
+    assert np.array_equal(label[order] != 0, positive)
     assert np.array_equal(np.sort(order), np.arange(score.size))
-
-
-def test_scores_below_0_are_refused() -> None:
-    with pytest.raises(ValueError, match="1 scores are below 0"):
-        ranked_rows(np.array([0, 1]), np.array([0.5, -0.5]))
