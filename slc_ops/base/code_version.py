@@ -11,9 +11,9 @@ from slc_ops.base.digests import digest_json
 PACKAGE = Path(__file__).parent.parent
 
 DECIDING_CODE = (
-    "base/buffers.py", "base/code_version.py", "base/digests.py", "base/files.py", "base/hashing.py",
-    "base/ids.py", "base/json_form.py", "base/methods.py", "base/parquet.py", "base/tabular.py",
-    "base/utf8.py", "base/window.py",
+    "base/additive.py", "base/buffers.py", "base/code_version.py", "base/digests.py", "base/files.py",
+    "base/hashing.py", "base/ids.py", "base/json_form.py", "base/methods.py", "base/parquet.py",
+    "base/tabular.py", "base/utf8.py", "base/window.py",
     "settings/blocks.py", "settings/deployments.py", "settings/expectations.py", "settings/quality.py",
     "settings/sources.py", "settings/window.py",
     "intake", "rows", "engines", "quality", "numerics", "parameters", "methods", "evidence",

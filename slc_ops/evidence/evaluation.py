@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
 from slc_ops.evidence.auc import Auc, Floats, Scored, auc, in_order, placed, placed_cells, weights
 from slc_ops.evidence.metrics import Metrics, check_scored, log_loss, means_over_rows, metrics_from
 from slc_ops.evidence.row_sums import RowSums
@@ -185,29 +186,18 @@ def _cut(
 
 
 @dataclass
-class _Counted:
+class _Counted(Additive):
     """Sums over rows, and their counts on a score grid."""
 
     rows: RowSums
     counts: GridCounts
 
-    def merge(self, other: "_Counted") -> None:
-        self.rows.merge(other.rows)
-        self.counts.merge(other.counts)
-
 
 @dataclass
-class _Named(Generic[Each]):
+class _Named(Additive, Generic[Each]):
     """Sums by slice key."""
 
     by_name: dict[str, Each]
-
-    def merge(self, other: "_Named[Each]") -> None:
-        for name, sums in other.by_name.items():
-            if name in self.by_name:
-                self.by_name[name].merge(sums)
-            else:
-                self.by_name[name] = sums
 
 
 @dataclass(frozen=True)

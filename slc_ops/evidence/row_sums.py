@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
 from slc_ops.evidence.auc import BLOCK, Scored
 from slc_ops.numerics.kernels import dot
 
@@ -28,7 +29,7 @@ PerRow = Callable[[NDArray[Any], Floats], Floats]
 
 
 @dataclass
-class RowSums:
+class RowSums(Additive):
     """Per stretch: rows, weight, Σ w·prediction, Σ w·label; over all rows: a total by metric."""
 
     n: Floats
@@ -58,15 +59,6 @@ class RowSums:
             for name, per_row in means.items():
                 totals[name] += dot(w[part], per_row(y[part], p[part]))
         return cls(n.astype(np.float64), per_stretch(w), per_stretch(w * p), per_stretch(w * y), totals)
-
-    def merge(self, other: "RowSums") -> None:
-        """Add the sums of other rows in place."""
-        self.n += other.n
-        self.weight += other.weight
-        self.prediction += other.prediction
-        self.label += other.label
-        for name, total in other.totals.items():
-            self.totals[name] += total
 
     @property
     def rows(self) -> int:

@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
 from slc_ops.numerics.kernels import Floats, dot, total
 from slc_ops.numerics.newton import Local, State
 
@@ -83,7 +84,7 @@ class Shape:
 
 
 @dataclass
-class CellSums:
+class CellSums(Additive):
     """−Σ log-likelihood, and per cell Σr, Σrz, Σh, Σhz, Σhz² with r = w(p − y), h = w·p(1 − p)."""
 
     nll: float
@@ -92,13 +93,6 @@ class CellSums:
     h: Floats
     hz: Floats
     hzz: Floats
-
-    def merge(self, other: "CellSums") -> None:
-        """Add the sums of further rows."""
-        self.nll += other.nll
-        for name in ("r", "rz", "h", "hz", "hzz"):
-            mine = getattr(self, name)
-            mine += getattr(other, name)
 
 
 class UserCurve(Protocol):

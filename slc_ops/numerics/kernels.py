@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
+
 Floats = NDArray[np.float64]
 SLICE_ROWS = 1 << 17
 _FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 is at most 2^512 and exact to rounding
@@ -25,7 +27,7 @@ LARGEST_EXPONENT = 700.0  # e to this is finite; beyond it a probability is effe
 
 
 @dataclass
-class Sums:
+class Sums(Additive):
     """Per key (an item, or an item in a time bin): n = Σw, Σwy, Σwp and the Fisher weight Σwp(1−p)."""
 
     n: Floats
@@ -33,16 +35,9 @@ class Sums:
     p: Floats
     fisher: Floats
 
-    def merge(self, other: "Sums") -> None:
-        """Add the sums of further rows."""
-        self.n += other.n
-        self.y += other.y
-        self.p += other.p
-        self.fisher += other.fisher
-
 
 @dataclass
-class RowSums:
+class RowSums(Additive):
     """The negative log-likelihood of p = σ(η), η = Σⱼ βⱼxⱼ + …, and its derivatives.
 
     With r = p − y and h = p(1 − p): Σwr·xⱼ and Σwh·xⱼxₖ over all rows; per key (one in all, or one per item)
@@ -55,15 +50,6 @@ class RowSums:
     residual: Floats
     fisher: Floats
     cross: Floats
-
-    def merge(self, other: "RowSums") -> None:
-        """Add the sums of further rows."""
-        self.nll += other.nll
-        self.pull += other.pull
-        self.square += other.square
-        self.residual += other.residual
-        self.fisher += other.fisher
-        self.cross += other.cross
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
 from slc_ops.numerics.kernels import Floats, slices
 from slc_ops.numerics.kernels import total as sum_by_key
 
@@ -103,7 +104,7 @@ def _range_of(sample: Floats) -> tuple[float, float]:
 
 
 @dataclass
-class GridCounts:
+class GridCounts(Additive):
     """Weight by cell and label (label y of cell c at index 2c + y); with ``score`` also Σw·score by cell."""
 
     mass: NDArray[Any]
@@ -125,12 +126,6 @@ class GridCounts:
         pair = cell * 2
         pair += label.astype(np.int8, copy=False)
         return cls(np.bincount(pair, weight, 2 * grid.cells), total)
-
-    def merge(self, other: "GridCounts") -> None:
-        """Add the counts of further rows."""
-        self.mass += other.mass
-        if self.score is not None and other.score is not None:
-            self.score += other.score
 
     def __getstate__(self) -> dict[str, Any]:
         """Serialise counts of rows as small integers."""

@@ -20,6 +20,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
+
 SPAN_ROWS = 1 << 18
 SAMPLE_ROWS = 1 << 15
 SAMPLE_SHARE = 8  # one slice in eight is sampled, up to
@@ -41,25 +43,17 @@ class Addable(Protocol):
 
 
 @dataclass
-class Totals:
+class Totals(Additive):
     """An array of numbers that add up."""
 
     values: NDArray[np.float64]
 
-    def merge(self, other: "Totals") -> None:
-        """Add another part."""
-        self.values += other.values
-
 
 @dataclass
-class Pieces(Generic[Piece]):
+class Pieces(Additive, Generic[Piece]):
     """Parts to collect in row order: a sample, or the rows of a small log."""
 
     all: list[Piece]
-
-    def merge(self, other: "Pieces[Piece]") -> None:
-        """Append another part."""
-        self.all += other.all
 
 
 def workers(threads: int | None) -> int:

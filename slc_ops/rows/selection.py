@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
 from slc_ops.numerics.kernels import Floats, slices
 from slc_ops.numerics.time_bins import Ordered, ordered, unordered
 from slc_ops.rows.passes import Partial
@@ -45,18 +46,10 @@ class Extent:
 
 
 @dataclass
-class Counts:
+class Counts(Additive):
     """Σw per cell of each searched range; a range without rows may be absent."""
 
     mass: dict[int, Floats]
-
-    def merge(self, other: "Counts") -> None:
-        """Add another part."""
-        for number, mass in other.mass.items():
-            if number in self.mass:
-                self.mass[number] += mass
-            else:
-                self.mass[number] = mass
 
 
 @dataclass(frozen=True)

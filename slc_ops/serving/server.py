@@ -8,7 +8,8 @@ import binascii
 import hashlib
 import hmac
 import time
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from starlette.routing import Route, Router
@@ -29,7 +30,6 @@ from slc_ops.serving.endpoint import (
     Shared,
     Work,
 )
-from slc_ops.serving.openapi import description
 
 _TOLERANCE = 300.0
 """Maximum difference in seconds between the clocks of MLflow and this host."""
@@ -96,7 +96,6 @@ class _Routes:
 
     def __init__(self, corrector: Corrector, shared: "Shared") -> None:
         self._corrector, self._shared, self._rows = corrector, shared, shared.limits.rows
-        self._description = formats.dumps(description(shared.limits.rows))
 
     def correct(self, asked: Asked) -> Reply:
         kind, interval = asked.kind, asked.interval
@@ -165,7 +164,7 @@ class _Routes:
         return Reply(text.encode(), "text/plain; version=0.0.4; charset=utf-8")
 
     def openapi(self, asked: Asked) -> Reply:
-        return Reply(self._description)
+        return Reply(_description(self._rows))
 
     def webhook(self, secret: bytes, asked: Asked) -> Reply:
         """Check the registry after MLflow's notification; the notification's content is not used."""
@@ -193,6 +192,16 @@ class _Routes:
         if version is not None and version not in map(str, self._corrector.versions):
             served = ", ".join(map(str, self._corrector.versions)) or "none"
             raise Refused(404, f"version {version!r:.40} is not served here; served: {served}")
+
+
+@cache
+def _description(max_rows: int) -> bytes:
+    """Return the description of all routes, with their request and response types."""
+    import yaml
+
+    found = yaml.safe_load(Path(__file__).with_name("openapi.yaml").read_text(encoding="utf-8"))
+    said = f"Columns of a request have equal lengths, at most {max_rows} rows."
+    return formats.dumps(found | {"info": {**found["info"], "version": __version__, "description": said}})
 
 
 def _check_signature(secret: bytes, asked: Asked) -> None:

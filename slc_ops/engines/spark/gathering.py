@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import SlcError
 from slc_ops.engines.spark.cluster import ANSWER as ANSWERS
@@ -136,20 +137,11 @@ class Partwise(Protocol):
 
 
 @dataclass
-class Both:
+class Both(Additive):
     """Two values that add up; either may be missing."""
 
     one: Any
     other: Any
-
-    def merge(self, more: "Both") -> None:
-        """Add further parts."""
-        for name in ("one", "other"):
-            mine, theirs = getattr(self, name), getattr(more, name)
-            if mine is None:
-                setattr(self, name, theirs)
-            elif theirs is not None:
-                mine.merge(theirs)
 
 
 ObserverOf = Callable[[int], PartObserver]

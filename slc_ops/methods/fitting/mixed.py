@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.methods.fitting.logistic import MANY_ITEMS, SPAN_ROWS
 from slc_ops.methods.fitting.options import Forgetting
@@ -273,13 +274,9 @@ class ByUser:
 
 
 @dataclass
-class _Both:
+class _Both(Additive):
     sums: CellSums
     users: list[tuple[NDArray[np.integer], Floats, Floats]]
-
-    def merge(self, other: "_Both") -> None:
-        self.sums.merge(other.sums)
-        self.users += other.users
 
 
 @dataclass(frozen=True)

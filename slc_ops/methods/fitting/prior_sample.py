@@ -35,6 +35,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.hashing import Words, hashes_at, hashes_of
 from slc_ops.methods.fitting.calibration import Calibration
@@ -158,7 +159,7 @@ def _without_short_users(sample: Rows, size: float) -> Rows:
 
 
 @dataclass
-class Brought:
+class Brought(Additive):
     """Chosen rows with their number and weight; beyond the limit they are only counted."""
 
     rows: int
@@ -167,9 +168,7 @@ class Brought:
 
     def merge(self, other: "Brought") -> None:
         """Add further rows."""
-        self.rows += other.rows
-        self.weight += other.weight
-        self.pieces += other.pieces
+        super().merge(other)
         if self.rows > SAMPLE_TOLERANCE * PRIOR_ROWS:
             self.pieces.clear()
 
