@@ -1,13 +1,18 @@
 """Sources of the champion: the alias's target, and the files of its version."""
 
+import base64
+import json
 import os
 import threading
 import time
-from collections.abc import Callable
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.digests import digest_text
@@ -17,10 +22,11 @@ from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
 from slc_ops.parameters import GOLDEN, PARAMS
 from slc_ops.parameters.storage import MAX_JSON, stated_sizes
 from slc_ops.serving.pointer import Named, NoAlias, Pointer, Retired
-from slc_ops.serving.rest import Answered, RestClient
 
 Answer = TypeVar("Answer")
 _LEFT_BEHIND = 3
+_CHUNK = 1 << 20
+_MAX_ANSWER_BYTES = 4 << 20  # of an answer that describes a version
 PARAMETERS = "artifacts/parameters"
 """Path of the parameter set inside the model's files."""
 
@@ -107,24 +113,47 @@ class Bounded:
             raise RegistryError(f"the registry's answer cannot be used: {error!r:.200}") from None
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Refuse redirects, because credentials are for the configured host only."""
+
+    def redirect_request(self, *args: Any, **options: Any) -> None:
+        return None
+
+
+class Answered(RegistryError):
+    """MLflow returned an error with the HTTP ``status``."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class RestSource:
-    """A tracking server over HTTP: the alias by REST, the files through the server or from its store."""
+    """A tracking server over HTTP, with the standard library: serving hosts have no MLflow.
+
+    The alias is read by REST, the files through the server or from its store. Every failure raises
+    :class:`RegistryError` with the address.
+    """
 
     def __init__(self, tracking_uri: str, model: str, alias: str, timeout: float) -> None:
-        self._rest = RestClient(tracking_uri, timeout)
-        self._model, self._alias = model, alias
+        parts = urlsplit(tracking_uri)
+        host = parts.netloc.rpartition("@")[2]
+        self._base = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+        self._model, self._alias, self._timeout = model, alias, timeout
+        self._authorization = _authorization(parts)
+        self._opener = urllib.request.build_opener(_NoRedirect)
 
     def pointer(self) -> Named:
         """Return the alias's target with one GET; without the alias, a second one checks for a retirement."""
         path = "/api/2.0/mlflow/registered-models"
         try:
-            answer = self._rest.get_json(f"{path}/alias", name=self._model, alias=self._alias)
+            answer = self._get_json(f"{path}/alias", name=self._model, alias=self._alias)
         except Answered as error:
             if error.status not in (400, 404):
                 raise
             if self._alias != "champion":
                 raise NoAlias(str(error)) from None
-            model = self._rest.get_json(f"{path}/get", name=self._model)
+            model = self._get_json(f"{path}/get", name=self._model)
             if (retired := _retired(model)) is None:
                 raise
             return retired
@@ -133,7 +162,7 @@ class RestSource:
             tags = {tag["key"]: tag.get("value", "") for tag in found.get("tags", [])}
             return Pointer.from_tags(found["version"], found.get("run_id", ""), found["source"], tags)
         except (KeyError, TypeError, AttributeError):
-            raise RegistryError(f"MLflow at {self._rest.base} described no version") from None
+            raise RegistryError(f"MLflow at {self._base} described no version") from None
 
     def fetch(self, pointer: Pointer, into: Path) -> None:
         """Download the parameter set's files into an existing directory."""
@@ -141,13 +170,32 @@ class RestSource:
         if parts.scheme != "mlflow-artifacts":
             _copy_from_store(pointer.source, into)
             return
-        root = f"/api/2.0/mlflow-artifacts/artifacts{parts.path}/{PARAMETERS}"
+        root = quote(f"/api/2.0/mlflow-artifacts/artifacts{parts.path}/{PARAMETERS}")
+        _fetch_files(lambda name, longest: self._chunks(f"{root}/{name}", longest), into)
 
-        def download(name: str, longest: int) -> None:
-            with (into / name).open("wb") as stream:
-                self._rest.download(f"{root}/{name}", stream, longest)
+    def _get_json(self, path: str, **query: str) -> Any:
+        try:
+            return json.loads(b"".join(self._chunks(f"{path}?{urlencode(query)}", _MAX_ANSWER_BYTES)))
+        except (ValueError, RecursionError):
+            raise RegistryError(f"MLflow at {self._base} answered something that is not JSON") from None
 
-        _fetch_files(download, into)
+    def _chunks(self, address: str, longest: int) -> Iterator[bytes]:
+        """Yield the bytes of an answer; :class:`Bounded` sets the deadline for the whole."""
+        request = urllib.request.Request(f"{self._base}{address}")  # noqa: S310 - http(s) only, by open_source
+        if self._authorization:
+            request.add_header("Authorization", self._authorization)
+        try:
+            with self._opener.open(request, timeout=self._timeout) as answer:
+                yield from _limited(answer.read1, longest, f"MLflow at {self._base} sends")
+                if answer.length:
+                    raise ConnectionError(f"the connection broke off; {answer.length} bytes are missing")
+        except urllib.error.HTTPError as error:
+            raise Answered(
+                f"MLflow at {self._base} answered {error.code}: {_message(error)}", error.code
+            ) from None
+        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise RegistryError(f"MLflow at {self._base} cannot be reached: {reason}") from None
 
 
 class ClientSource:
@@ -208,8 +256,23 @@ def _retired(answer: Any) -> Retired | None:
         return None
 
 
-def _fetch_files(download: Callable[[str, int], None], into: Path) -> None:
+def _limited(read: Callable[[int], bytes], longest: int, what: str) -> Iterator[bytes]:
+    """Yield what ``read`` returns; more than ``longest`` bytes raise :class:`RegistryError`."""
+    received = 0
+    while chunk := read(_CHUNK):
+        received += len(chunk)
+        if received > longest:
+            raise RegistryError(f"{what} more than the {longest:,} bytes that were expected")
+        yield chunk
+
+
+def _fetch_files(chunks: Callable[[str, int], Iterator[bytes]], into: Path) -> None:
     """Download params.json first, because it lists the effects' files and their sizes."""
+
+    def download(name: str, longest: int) -> None:
+        with (into / name).open("wb") as file:
+            file.writelines(chunks(name, longest))
+
     download(PARAMS, MAX_JSON)
     download(GOLDEN, MAX_JSON)
     for name, size in stated_sizes(into).items():
@@ -240,17 +303,11 @@ def _copy_from_store(source: str, into: Path) -> None:
     try:
         store, root = FileSystem.from_uri(address)
 
-        def download(name: str, longest: int) -> None:
-            path = f"{root}/{PARAMETERS}/{name}"
-            with store.open_input_stream(path) as found, (into / name).open("wb") as file:
-                received = 0
-                while chunk := found.read(1 << 20):
-                    received += len(chunk)
-                    if received > longest:
-                        raise RegistryError(f"{name} of the version has more than {longest:,} bytes")
-                    file.write(chunk)
+        def chunks(name: str, longest: int) -> Iterator[bytes]:
+            with store.open_input_stream(f"{root}/{PARAMETERS}/{name}") as found:
+                yield from _limited(found.read, longest, f"{name} of the version has")
 
-        _fetch_files(download, into)
+        _fetch_files(chunks, into)
     except FileNotFoundError:
         raise RegistryError(
             without_secrets(f"the version has no parameter set: nothing at {source}/{PARAMETERS}")
@@ -259,3 +316,22 @@ def _copy_from_store(source: str, into: Path) -> None:
         raise RegistryError(
             without_secrets(f"the files of the version at {source} cannot be read: {error}")
         ) from None
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read(4096))["message"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return str(error.reason)
+
+
+def _authorization(parts: SplitResult) -> str | None:
+    """Return the header that MLflow's own client would send for the same environment."""
+    token = os.environ.get("MLFLOW_TRACKING_TOKEN")
+    if token:
+        return f"Bearer {token}"
+    user = unquote(parts.username or "") or os.environ.get("MLFLOW_TRACKING_USERNAME", "")
+    password = unquote(parts.password or "") or os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
+    if not user:
+        return None
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -21,8 +21,7 @@ The share is ``PRIOR_ROWS`` divided by the rows. A row of weight 2 counts as two
 none, so that a row written twice equals a row of weight 2; but rows count on average at least one and at most
 four, so that weights of another scale give neither too many rows nor too few.
 
-No process ever holds more than twice ``PRIOR_ROWS``: a cluster counts the rows of a choice before sending
-them, and local samples are discarded as soon as they exceed the limit.
+No process ever holds more than twice ``PRIOR_ROWS``: the rows of a choice are counted before they are read.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,14 +34,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slc_ops.base.additive import Additive
 from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.hashing import Words, hashes_at, hashes_of
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import dot
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.passes import SPAN_ROWS, Totals
-from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Log, ReadableRows, Rows, joined
+from slc_ops.rows.passes import SPAN_ROWS, Pieces, Totals
+from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, ReadableRows, Rows, joined
 
 Indices = NDArray[np.intp]
 
@@ -126,13 +124,10 @@ def prior_rows(log: Log, *, groups: bool = False) -> Rows | None:
     items = weight**2 / dot(mass, mass)
     for by in By if share * items >= LEAST_ITEMS else (By.USER, By.TIMESTAMP):
         if log.has(by.value):
-            choice, here = Choice(by, min(int(share * 2**64), 2**64 - 1)), None
+            choice = Choice(by, min(int(share * 2**64), 2**64 - 1))
             if by is By.ITEM:
                 chosen = choice.items(log.items)
                 brought, found = float(rows[chosen].sum()), float(mass[chosen].sum())
-            elif isinstance(log, InSpans):
-                here = log.over_splits(partial(_gather, choice, wanted))
-                brought, found = here.rows, here.weight
             else:
                 brought, found = log.over_splits(partial(_count, choice)).values.tolist()
             asked = share * weight
@@ -140,7 +135,7 @@ def prior_rows(log: Log, *, groups: bool = False) -> Rows | None:
                 asked / SAMPLE_TOLERANCE <= found <= asked * SAMPLE_TOLERANCE
                 and brought <= SAMPLE_TOLERANCE * PRIOR_ROWS
             ):
-                sample = _gathered(log, choice, wanted) if here is None else _with_user_codes(here)
+                sample = _gathered(log, choice, wanted)
                 thinned = by is By.ITEM and share < 1.0
                 return _without_short_users(sample, _size(brought, found)) if thinned else sample
     return None
@@ -158,25 +153,11 @@ def _without_short_users(sample: Rows, size: float) -> Rows:
     return replace(sample, user=None)
 
 
-@dataclass
-class Brought(Additive):
-    """Chosen rows with their number and weight; beyond the limit they are only counted."""
-
-    rows: int
-    weight: float
-    pieces: list[Rows]
-
-    def merge(self, other: "Brought") -> None:
-        """Add further rows."""
-        super().merge(other)
-        if self.rows > SAMPLE_TOLERANCE * PRIOR_ROWS:
-            self.pieces.clear()
-
-
 def _gathered(log: Log, choice: Choice | None, columns: Columns) -> Rows:
     """Return the chosen rows of a log, or all."""
     codes = columns - {"user", "time"}  # codes of the whole log; users are hashes
-    return _with_user_codes(log.over_splits(partial(_gather, choice, columns), columns=codes))
+    found = joined(log.over_splits(partial(_gather, choice, columns), columns=codes).all)
+    return found if found.user is None else replace(found, user=_codes_of(found.user))
 
 
 def item_sample(log: Log, others: Log) -> tuple[InteractionLog, InteractionLog] | None:
@@ -200,10 +181,9 @@ def item_sample(log: Log, others: Log) -> tuple[InteractionLog, InteractionLog] 
 
 def _log_of(choice: Choice, log: Log) -> InteractionLog | None:
     """Return the chosen rows as a log of their own; None for no rows, or too many."""
-    brought = log.over_splits(partial(_gather, choice, _wanted(log) & TIME))
-    if not (brought.rows and brought.pieces):
+    if not 0 < log.item_counts[choice.items(log.items)].sum() <= SAMPLE_TOLERANCE * PRIOR_ROWS:
         return None
-    rows = joined(brought.pieces)
+    rows = joined(log.over_splits(partial(_gather, choice, _wanted(log) & TIME)).all)
     used = np.bincount(rows.codes, minlength=len(log.items)) > 0
     codes = (np.cumsum(used, dtype=np.int32) - np.int32(1))[rows.codes]
     return InteractionLog.from_rows(
@@ -215,30 +195,18 @@ def _wanted(log: Log) -> Columns:
     return {name for name, given in _GIVEN_AS.items() if log.has(given)}
 
 
-def _with_user_codes(brought: Brought) -> Rows:
-    """Return the rows, with users as codes in the order of their ids' hashes."""
-    found = joined(brought.pieces)
-    if found.user is None:
-        return found
-    encoded = as_arrow(found.user.view(np.int64)).dictionary_encode()
+def _codes_of(hashes: NDArray[Any]) -> NDArray[np.int32]:
+    """Return users as codes in the order of their ids' hashes."""
+    encoded = as_arrow(hashes.view(np.int64)).dictionary_encode()
     rank = np.empty(len(encoded.dictionary), dtype=np.int32)
     rank[np.argsort(as_numpy(encoded.dictionary))] = np.arange(rank.size, dtype=np.int32)
-    return replace(found, user=rank[as_numpy(encoded.indices)])
+    return rank[as_numpy(encoded.indices)]
 
 
-def _gather(choice: Choice | None, columns: Columns, source: ReadableRows) -> Brought:
-    found = Brought(0, 0.0, [])
+def _gather(choice: Choice | None, columns: Columns, source: ReadableRows) -> Pieces[Rows]:
     if choice is None:
-        pieces: Iterator[Rows] = _pieces(source, columns)
-    else:
-        pieces = (rows.chosen(chosen) for rows, chosen in choice.pieces(source, columns))
-    for rows in pieces:
-        found.merge(Brought(len(rows), _weight(rows), [rows]))
-    return found
-
-
-def _weight(rows: Rows) -> float:
-    return float(len(rows) if rows.weight is None else np.sum(rows.weight, dtype=np.float64))
+        return Pieces(list(_pieces(source, columns)))
+    return Pieces([rows.chosen(chosen) for rows, chosen in choice.pieces(source, columns)])
 
 
 def _count(choice: Choice, source: ReadableRows) -> Totals:

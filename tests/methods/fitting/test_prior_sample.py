@@ -219,16 +219,17 @@ def heavy(rows=20_000, share=0.97, users=3):
 
 @pytest.mark.parametrize("users", [1, 2, 3])
 def test_with_a_few_dominant_users_rows_are_sampled_within_the_bound(users, monkeypatch):
-    held, merge = [], prior_sample.Brought.merge
+    held, gather = [], prior_sample._gather
 
-    def watched(brought, other):
-        merge(brought, other)
-        held.append(sum(len(part) for part in brought.pieces))
+    def watched(*given):
+        pieces = gather(*given)
+        held.append(sum(len(part) for part in pieces.all))
+        return pieces
 
-    monkeypatch.setattr(prior_sample.Brought, "merge", watched)
+    monkeypatch.setattr(prior_sample, "_gather", watched)
     rows = prior_rows(log_of(heavy(users=users)))
     assert max(held) <= 2 * BOUND
-    assert held[-1] == len(rows)
+    assert held == [len(rows)]
     assert BOUND / 2 <= len(rows) <= 2 * BOUND
     whole = np.bincount(log_of(heavy(users=users)).user_codes).max()
     assert np.bincount(rows.user).max() < whole / 2  # part of the busiest user's rows is sampled
