@@ -27,7 +27,7 @@ from slc_ops.methods.fitting import prior_variance
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.fitting.prior_variance import Prior
-from slc_ops.methods.slc_eb import joint_model, lasting_offsets
+from slc_ops.methods.slc_eb import joint_model
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.newton import State
 from slc_ops.parameters.effects import by_item
@@ -83,7 +83,7 @@ def with_prior(log: InteractionLog, prior: Prior) -> ParameterSet:
         return fit("platt", log)
     model = joint_model(calibration)
     start = State(np.zeros(2), np.zeros(calibration.n_items))
-    offset, _ = lasting_offsets(model.minimise(model.visit(start), prior.variance), prior)
+    offset = prior.lasting * model.minimise(model.visit(start), prior.variance).state.offset
     link = fit_link(calibration, ItemOffsets(offset))
     items = pa.table({"id": log.items, "offset": offset})
     return ParameterSet("slc_eb", Affine(link.a, link.b0), by_item(items.sort_by("id")))

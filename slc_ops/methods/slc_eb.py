@@ -48,16 +48,16 @@ import numpy as np
 from slc_ops.base.ids import IdIndex
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import FittedLink, fit_link, line_of
-from slc_ops.methods.fitting.logistic import Evaluated, Logistic, Terms
+from slc_ops.methods.fitting.logistic import Logistic, Terms
 from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.options import EarlierOffsets
 from slc_ops.methods.fitting.prior_sample import is_large
 from slc_ops.methods.fitting.prior_variance import Prior, choose_prior, rows_of_choice
-from slc_ops.methods.fitting.results import fitted, item_effect
+from slc_ops.methods.fitting.results import fitted, item_effect, lasting_part
 from slc_ops.methods.platt_eb import careful_line
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats
-from slc_ops.numerics.newton import Minimum, State
+from slc_ops.numerics.newton import State
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
 
 
@@ -73,13 +73,13 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
         model = replace(model, terms=replace(model.terms, known=ItemOffsets(mean)))
     platt = line_of_new_items(calibration, link)
     if prior.variance == 0:
-        found_link, offset, variance = platt, *np.zeros((2, calibration.n_items))
+        found_link, offset, inverse = platt, *np.zeros((2, calibration.n_items))
     else:
         here = model.visit(near)
         if is_large(calibration.log):  # the sample gives the link, but not every item
             here = model.warm_started(here, calibration.item_sums, prior.variance)
         found = model.minimise(here, prior.variance)
-        offset, variance = lasting_offsets(found, prior)
+        offset, inverse = prior.lasting * found.state.offset, 1.0 / found.near.diagonal
         if mean is not None:
             offset = offset + mean
         settled = link is None and prior.lasting == 1 and not calibration.constant_logits
@@ -89,13 +89,11 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
             else fit_link(newest, ItemOffsets(_by_code(offset, calibration, newest)))
         )
         found_link = followed(found_link, newest, calibration, ItemOffsets(offset))
-    prior_var = prior.lasting * prior.variance
-    shrinkage = 1.0 - variance / prior_var if prior_var else np.zeros_like(variance)
     return fitted(
         calibration,
         "slc_eb",
         found_link,
-        item_effect(calibration, offset, variance, shrinkage, prior_var),
+        item_effect(calibration, offset, *lasting_part(inverse, prior.variance, prior.lasting)),
         cold=Affine(platt.a, platt.b0) if prior.variance > 0 else None,
         provenance=Provenance(prior_mean=mean_in_words(calibration.options.earlier, prior)),
     )
@@ -146,9 +144,3 @@ def joint_model(calibration: Calibration) -> Logistic:
     logit = ("logit", mean, 0.0 if calibration.constant_logits else spread)
     terms = Terms((logit,), calibration.n_items)
     return Logistic(calibration.log, calibration.total_weight, calibration.options.workers, terms)
-
-
-def lasting_offsets(found: Minimum[Evaluated], prior: Prior) -> tuple[Floats, Floats]:
-    """Return πᵢ and its posterior variance."""
-    v, s = prior.variance, prior.lasting
-    return s * found.state.offset, s * s / (found.near.sums.fisher + 1.0 / v) + s * (1.0 - s) * v

@@ -19,7 +19,7 @@ effect is that of its posterior with everything else fixed.
 The option ``effects`` lists the blocks that may enter; users are personal data, and enter only if named.
 """
 
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -34,7 +34,7 @@ from slc_ops.methods.fitting.mixed import ByUser, Mixed, Standard, cells_of
 from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.older_rows import limited
 from slc_ops.methods.fitting.prior_variance import Prior, rows_of_choice
-from slc_ops.methods.fitting.results import effect_of, fitted, item_effect
+from slc_ops.methods.fitting.results import effect_of, fitted, item_effect, lasting_part
 from slc_ops.numerics.crossed import Crossed, shrunk
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums, key_sums, total
@@ -163,52 +163,29 @@ def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: C
     shape, near, v = model.shape, found.near, blocks.variances
     shares = dict(zip(BLOCKS, blocks.in_order, strict=True))
     item, slope, group, user = shape.split(shrunk(shape, found.state, blocks.in_order).offset)
-    of_items = _Posterior.of(near.eliminated[0], v.item, shares["item"])
     slopes = slope / model.standard.spread if v.slope else None
-    lasting = item if shape.mean is None else item + shape.mean
-    items = item_effect(
-        rows, lasting, of_items.variance, of_items.shrinkage, of_items.prior_var, slope=slopes
-    )
+    total_item = item if shape.mean is None else item + shape.mean
+    posterior = lasting_part(near.eliminated[0], v.item, shares["item"])
+    items = item_effect(rows, total_item, *posterior, slope=slopes)
     if v.slope:
         items = replace(items, slope_prior_var=shares["slope"] * v.slope / model.standard.spread**2)
     effects = {"item": items}
     if v.group:
         curved = total(shape.group_of, near.sums.h, shape.groups) + 1.0 / v.group
         sums = rows.add_up(partial(_group_sums, shape.groups), columns=GROUP, n_keys=shape.groups)
-        posterior = _Posterior.of(1.0 / curved, v.group, shares["group"])
-        effects["group"] = effect_of(rows.log.groups, sums, group, *astuple(posterior))
+        posterior = lasting_part(1.0 / curved, v.group, shares["group"])
+        effects["group"] = effect_of(rows.log.groups, sums, group, *posterior)
     log = rows.log.in_memory() if v.user else None
     if log is not None and near.users is not None and log.user_codes is not None:
         weight = log.weight if log.weighted else None
         sums = key_sums(log.user_codes, shape.users, log.label, log.logit, weight)
-        posterior = _Posterior.of(1.0 / (near.users.h + 1.0 / v.user), v.user, shares["user"])
-        effects["user"] = effect_of(log.users, sums, user, *astuple(posterior))
+        posterior = lasting_part(1.0 / (near.users.h + 1.0 / v.user), v.user, shares["user"])
+        effects["user"] = effect_of(log.users, sums, user, *posterior)
     return effects
 
 
-@dataclass(frozen=True)
-class _Posterior:
-    """The lasting part of a block: posterior variance, shrinkage, prior variance s·v."""
-
-    variance: Floats
-    shrinkage: Floats
-    prior_var: float
-
-    @classmethod
-    def of(cls, inverse: Floats, v: float, s: float) -> "_Posterior":
-        """Compute it from the inverse curvature of the whole block."""
-        variance, prior = s * s * inverse + s * (1.0 - s) * v, s * v
-        return cls(variance, 1.0 - variance / prior if prior else np.zeros_like(variance), prior)
-
-
 def _group_sums(size: int, rows: Rows) -> Sums:
-    codes = rows.group
-    assert codes is not None  # noqa: S101 - the pass requests groups
-    return _without_last(
-        key_sums(np.where(codes < 0, size, codes), size + 1, rows.label, rows.logit, rows.weight)
-    )
-
-
-def _without_last(sums: Sums) -> Sums:
-    """Return the sums of rows with an id."""
-    return Sums(*(values[:-1] for values in (sums.n, sums.y, sums.p, sums.fisher)))
+    assert rows.group is not None  # noqa: S101 - the pass requests groups
+    known = rows.chosen(rows.group >= 0)
+    assert known.group is not None  # noqa: S101 - chosen from rows with groups
+    return key_sums(known.group, size, known.label, known.logit, known.weight)

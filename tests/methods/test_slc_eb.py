@@ -8,8 +8,7 @@ import pytest
 from slc_ops.base.errors import OneClassError
 from slc_ops.methods import FitOptions, fit
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.prior_variance import Prior
-from slc_ops.methods.slc_eb import lasting_offsets
+from slc_ops.methods.fitting.results import lasting_part
 from tests.methods.biased_rows import log_of, model_of, nll, predictions, prior_of, sigmoid, world
 from tests.real_data import DATA, needs_real_rows
 
@@ -20,11 +19,14 @@ def test_the_posterior_variance_is_the_inverse_curvature_plus_the_passing_share(
     model, start = model_of(calibration)
     v = 0.25
     found = model.minimise(model.visit(start), v)
-    offset, whole = lasting_offsets(found, Prior(v, 1.0, ""))
+    inverse = 1.0 / found.near.diagonal
+    whole, shrinkage, prior_var = lasting_part(inverse, v, 1.0)
     fisher = model.visit(found.state).sums.fisher
     np.testing.assert_allclose(whole, 1 / (fisher + 1 / v), rtol=1e-4)
-    halved, variance = lasting_offsets(found, Prior(v, 0.5, ""))
-    np.testing.assert_allclose(halved, offset / 2)
+    np.testing.assert_allclose(shrinkage, fisher / (fisher + 1 / v), rtol=1e-4)
+    assert prior_var == v
+    variance, _, prior_var = lasting_part(inverse, v, 0.5)
+    assert prior_var == 0.5 * v
     # Var(π) = s·v without rows; rows can only lower it.
     assert np.all(variance < 0.5 * v)
     np.testing.assert_allclose(variance, 0.25 * whole + 0.25 * v)

@@ -77,6 +77,18 @@ def effect_of(
     return Effect(pa.table({"id": kept, **columns}), prior_var)
 
 
+def lasting_part(inverse: Floats, v: float, s: float) -> tuple[Floats, Floats, float]:
+    """Return posterior variance, shrinkage and prior variance s·v of the lasting part of some effects.
+
+    ``inverse`` is the inverse curvature of the whole effects, ``v`` their variance, ``s`` the lasting share.
+
+    >>> [each.tolist() for each in lasting_part(np.array([0.5]), 1.0, 0.5)[:2]]
+    [[0.375], [0.25]]
+    """
+    variance, prior = s * s * inverse + s * (1.0 - s) * v, s * v
+    return variance, 1.0 - variance / prior if prior else np.zeros_like(variance), prior
+
+
 def _sorted(ids: pa.Array, keep: NDArray[np.bool_]) -> tuple[pa.Array, NDArray[np.intp]]:
     kept = np.flatnonzero(keep)
     chosen = ids if len(kept) == len(ids) else ids.take(as_arrow(kept))
