@@ -5,7 +5,6 @@ A row without an id, or with an unknown one, gets 0. If the set has a separate l
 effect is the difference between that line and the link's.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -200,7 +199,3 @@ class Lookup:
         if effect.time_edges is None:
             return np.append(values, 0.0)
         return np.vstack([values.reshape(-1, bins), np.zeros(bins)])
-
-
-Look = Callable[[str, Positions], None]
-"""A callback that receives an effect's name and the positions of its ids, −1 for unknown ones."""

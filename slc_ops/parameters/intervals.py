@@ -4,46 +4,34 @@ Offsets are normal with the posterior variance of the fit; the variances of a ro
 id has the prior variance. The link and the slopes count as known.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.time_bins import time_bin
 from slc_ops.parameters.effects import Lookup, Positions
-from slc_ops.parameters.parameter_set import ParameterSet, sum_of
+from slc_ops.parameters.parameter_set import Found, ParameterSet, sum_of
 
 Z = 1.959963984540054
 """The 97.5 % quantile of the standard normal distribution."""
 
 
-def interval_of(
-    parameters: ParameterSet, logits: Any, time: Any, ids: Mapping[str, Any]
-) -> tuple[Floats, Floats] | tuple[None, None]:
-    """Return the lower and upper 95 % bounds of rows that :meth:`ParameterSet.correct` accepts; None without
-    variances.
+def interval_of(parameters: ParameterSet, rows: Found) -> tuple[Floats, Floats] | tuple[None, None]:
+    """Return the lower and upper 95 % bounds of rows; None without variances.
 
     >>> import pyarrow as pa
     >>> from slc_ops.numerics.curves import Affine
     >>> from slc_ops.parameters.effects import Effect
     >>> items = Effect(pa.table({"id": ["a"], "offset": [1.0], "offset_var": [0.25]}), prior_var=1.0)
-    >>> found = interval_of(ParameterSet("slc", Affine(), {"item": items}), [0.0], None, {"item": ["a"]})
+    >>> parameters = ParameterSet("slc", Affine(), {"item": items})
+    >>> found = interval_of(parameters, parameters.found({"item": ["a"]}, [0.0], None))
     >>> [each.round(3).tolist() for each in found]
     [[0.505], [0.879]]
     """
-    lookups = parameters.lookups
+    lookups, (values, times, positions) = parameters.lookups, rows
     if not lookups or any(each.variance is None for each in lookups):
         return None, None
-    values = np.asarray(logits, np.float64)
-    times = None if time is None else np.nan_to_num(np.asarray(time, np.float64), nan=np.inf)
-    variance, parts = np.zeros(len(values)), []
-    for each in lookups:
-        given = ids.get(each.name)
-        positions = np.full(len(values), -1, np.int32) if given is None else each.index.positions(given)
-        variance += _variance(each, positions, times)
-        parts.append((each.added, positions))
-    added = sum_of(parts, values, times)
+    variance = sum(_variance(*each, times) for each in zip(lookups, positions, strict=True))
+    added = sum_of(parameters.added(positions), values, times)
     reach = Z * np.sqrt(variance)
     low, high = (parameters.link.probability(values, added + side * reach, times) for side in (-1.0, 1.0))
     return np.minimum(low, high), np.maximum(low, high)

@@ -1,11 +1,11 @@
 """The parameter set: all results of a fit, and the formula from logits to probabilities."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
 from slc_ops.numerics.curves import Affine, AffineInTime, Curve
 from slc_ops.numerics.kernels import Floats, slices
-from slc_ops.parameters.effects import COLUMNS, Added, ColdShift, Effect, Look, Lookup, Positions
+from slc_ops.parameters.effects import COLUMNS, Added, ColdShift, Effect, Lookup, Positions
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import in_spans, workers
 from slc_ops.rows.rows import Columns, Log, Rows
@@ -57,6 +57,14 @@ class Provenance:
     """The server's rule for rows of another backbone; None if the deployment has none."""
     prior_mean: PriorMean | None = None
     """Set if the offsets were shrunk towards those of an earlier backbone."""
+
+
+class Found(NamedTuple):
+    """Rows to correct: checked logits and times, the positions of the ids of each effect, −1 if unknown."""
+
+    logits: Floats
+    times: Floats | None
+    positions: list[Positions]
 
 
 @dataclass(frozen=True)
@@ -162,14 +170,7 @@ class ParameterSet:
         return in_bins or isinstance(self.link, AffineInTime)
 
     def correct(
-        self,
-        items: Any,
-        logits: Any,
-        time: Any = None,
-        *,
-        groups: Any = None,
-        users: Any = None,
-        look: Look | None = None,
+        self, items: Any, logits: Any, time: Any = None, *, groups: Any = None, users: Any = None
     ) -> Floats:
         """Correct plain arrays; without ``time``, or with a NaN time, the last time bin applies.
 
@@ -179,17 +180,19 @@ class ParameterSet:
             time: Event times as numbers; links that depend on time require them.
             groups: Group ids, used by sets with a group effect.
             users: User ids, used by sets with a user effect.
-            look: Called with each effect's name and the positions of its ids.
 
         Raises:
             InputError: Unequal lengths, a logit that is not finite, or a missing time.
         """
+        return self.probabilities(self.found({"item": items, "group": groups, "user": users}, logits, time))
+
+    def found(self, ids: Mapping[str, Any], logits: Any, time: Any) -> "Found":
+        """Check the rows of :meth:`correct` and look up their ids, which are given by effect."""
         values = np.asarray(logits, dtype=np.float64)
-        given = {"item": items, "group": groups, "user": users}
-        for name, ids in given.items():
-            if ids is not None and (values.ndim != 1 or len(values) != len(ids)):
+        for name, each in ids.items():
+            if each is not None and (values.ndim != 1 or len(values) != len(each)):
                 raise InputError(
-                    f"{len(ids)} {name} ids and logits of shape {values.shape}; expected equal lengths"
+                    f"{len(each)} {name} ids and logits of shape {values.shape}; expected equal lengths"
                 )
         if values.ndim != 1:
             raise InputError(f"logits of shape {values.shape}; expected a list of numbers")
@@ -198,21 +201,28 @@ class ParameterSet:
                 f"logit {int(np.argmin(np.isfinite(values)))} is NaN or infinite; expected numbers"
             )
         times = None if time is None else self._times(np.asarray(time, dtype=np.float64), len(values))
-        found = []
-        for each in self.lookups:
-            ids = given[each.name]
-            positions = np.full(len(values), -1, np.int32) if ids is None else each.index.positions(ids)
-            if look is not None:
-                look(each.name, positions)
-            found.append((each.added, positions))
-        if not found:
+        nowhere = np.full(len(values), -1, np.int32)
+        positions = [
+            nowhere if (given := ids.get(each.name)) is None else each.index.positions(given)
+            for each in self.lookups
+        ]
+        return Found(values, times, positions)
+
+    def probabilities(self, rows: "Found") -> Floats:
+        """Return the corrected probabilities of rows whose ids were looked up."""
+        values, times = rows.logits, rows.times
+        if not self.lookups:
             return self.link.probability(values, 0.0, times)
         result = np.empty(len(values))
         for part in slices(len(values)):
             then = None if times is None else times[part]
-            added = sum_of(((each, positions[part]) for each, positions in found), values[part], then)
+            added = sum_of(self.added([each[part] for each in rows.positions]), values[part], then)
             result[part] = self.link.probability(values[part], added, then)
         return result
+
+    def added(self, positions: Sequence[Positions]) -> Iterator[tuple[Added, Positions]]:
+        """Yield the terms of each effect with the positions of the ids, in order of addition."""
+        return zip((each.added for each in self.lookups), positions, strict=True)
 
     def _times(self, times: Floats, rows: int) -> Floats:
         if times.shape != (rows,):
@@ -224,30 +234,26 @@ class ParameterSet:
         return np.where(np.isnan(times), np.inf, times)  # the last bin
 
     def correct_one(
-        self,
-        item: Any,
-        logit: float,
-        time: float | None = None,
-        *,
-        group: Any = None,
-        user: Any = None,
-        look: Callable[[str, int], None] | None = None,
+        self, item: Any, logit: float, time: float | None = None, *, group: Any = None, user: Any = None
     ) -> float:
         """Correct one row without building arrays of ids; see :meth:`correct`."""
+        return self.one_found({"item": item, "group": group, "user": user}, logit, time)[0]
+
+    def one_found(self, ids: Mapping[str, Any], logit: float, time: float | None) -> tuple[float, list[str]]:
+        """Return the corrected probability of one row, and the effects that do not know its id."""
         value = float(logit)
         if not isfinite(value):
             raise InputError(f"logit {logit!r} is NaN or infinite; expected a number")
         then = None if time is None else self._times(np.array([time], dtype=np.float64), 1)
-        added = 0.0
+        added, unknown = 0.0, []
         for each in self.lookups:
-            name = each.name
-            position = each.index.position(item if name == "item" else group if name == "group" else user)
-            if look is not None:
-                look(name, position)
+            position = each.index.position(ids.get(each.name))
+            if position < 0:
+                unknown.append(each.name)
             added += each.added.at_one(position, value, then)
         if isinstance(self.link, Affine):
-            return self.link.probability_of_one(value, added)
-        return float(self.link.probability(np.array([value]), added, then)[0])
+            return self.link.probability_of_one(value, added), unknown
+        return float(self.link.probability(np.array([value]), added, then)[0]), unknown
 
     @cached_property
     def lookups(self) -> tuple[Lookup, ...]:

@@ -12,7 +12,7 @@ from slc_ops.base.errors import BackboneMismatch, InputError
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.effects import Positions
 from slc_ops.parameters.intervals import interval_of
-from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.parameters.parameter_set import Found, ParameterSet
 from slc_ops.serving.counts import EXAMPLES, Missed, mismatch_sentence
 from slc_ops.serving.snapshot import Snapshot
 
@@ -81,15 +81,16 @@ class VersionRows(NamedTuple):
 def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | None, interval: bool) -> Answer:
     """Answer rows with one parameter set; a list of one row is answered without arrays."""
     one = None if interval else columns.single()
+    low = high = None
     if one is not None:
-        single, missed, used = correct_row(snapshot, one.ids, one.logits, one.time, backbone_version)
+        single, missed, used = correct_row(snapshot, one, backbone_version)
         found: Floats | list[float] = [single]
     else:
-        found, missed, used = correct_rows(snapshot, columns, backbone_version)
+        found, missed, used, rows = correct_rows(snapshot, columns, backbone_version)
+        low, high = interval_of(used, rows) if interval else (None, None)
     unknown = dict.fromkeys(snapshot.parameters.effects, 0)
-    for name, (rows, _) in missed.items():
-        unknown[name] = rows
-    low, high = interval_of(used, columns.logits, columns.time, columns.ids) if interval else (None, None)
+    for name, (count, _) in missed.items():
+        unknown[name] = count
     mismatched = len(found) if used is _FROZEN else 0
     return Answer(found, snapshot.version, snapshot.parameters.method, unknown, mismatched, low, high)
 
@@ -125,8 +126,8 @@ def answer_parts(parts: list[VersionRows], columns: Columns, interval: bool) -> 
 
 def correct_rows(
     snapshot: Snapshot, columns: Columns, backbone_version: str | None
-) -> tuple[Floats, dict[str, Missed], ParameterSet]:
-    """Return the probabilities of rows, the unknown ids by effect, and the parameters used."""
+) -> tuple[Floats, dict[str, Missed], ParameterSet, Found]:
+    """Return the probabilities of rows, the unknown ids by effect, the parameters, and the looked-up ids."""
     parameters = parameters_for(snapshot, backbone_version, columns.logits)
     ids, missed = columns.ids, dict[str, Missed]()
     items = ids.get("item")
@@ -135,33 +136,26 @@ def correct_rows(
             f"item ids are {items!r:.60}, of type {type(items).__name__}; expected a text, an "
             "integer, or an array of them"
         )
-
-    def look(name: str, positions: Positions) -> None:
+    rows = parameters.found(ids, columns.logits, columns.time)
+    for lookup, positions in zip(parameters.lookups, rows.positions, strict=True):
+        name = lookup.name
         if positions.min(initial=0) < 0:
-            rows = np.flatnonzero(positions < 0)
-            missed[name] = len(rows), _some(ids[name], rows) if name in ids else []
-
-    with_ids = {"groups": ids.get("group"), "users": ids.get("user")}
-    found = parameters.correct(items, columns.logits, columns.time, look=look, **with_ids)
-    snapshot.counts.add(len(found), missed)
-    return found, missed, parameters
+            unknown = np.flatnonzero(positions < 0)
+            missed[name] = len(unknown), _some(ids[name], unknown) if name in ids else []
+    probabilities = parameters.probabilities(rows)
+    snapshot.counts.add(len(probabilities), missed)
+    return probabilities, missed, parameters, rows
 
 
 def correct_row(
-    snapshot: Snapshot, ids: Mapping[str, Any], logit: Any, time: Any, backbone_version: str | None
+    snapshot: Snapshot, row: Columns, backbone_version: str | None
 ) -> tuple[float, dict[str, Missed], ParameterSet]:
-    """Return the same for one row, without arrays."""
-    parameters = parameters_for(snapshot, backbone_version, logit)
-    missed: dict[str, Missed] = {}
-
-    def look(name: str, position: int) -> None:
-        if position < 0:
-            one = ids.get(name)
-            missed[name] = 1, () if one is None else (one,)
-
-    found = parameters.correct_one(
-        ids.get("item"), logit, time, group=ids.get("group"), user=ids.get("user"), look=look
-    )
+    """Return the same for one row of single values, without arrays."""
+    parameters = parameters_for(snapshot, backbone_version, row.logits)
+    found, unknown = parameters.one_found(row.ids, row.logits, row.time)
+    missed: dict[str, Missed] = {
+        name: (1, () if (one := row.ids.get(name)) is None else (one,)) for name in unknown
+    }
     snapshot.counts.add(1, missed)
     return found, missed, parameters
 

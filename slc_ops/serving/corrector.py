@@ -216,7 +216,7 @@ class Corrector:
             return found[0] if single else np.asarray(found)
         try:
             if single:
-                return correct_row(self._snapshot, columns.ids, logits, time, backbone_version)[0]
+                return correct_row(self._snapshot, columns, backbone_version)[0]
             return correct_rows(self._snapshot, columns, backbone_version)[0]
         except _NOT_ROWS as error:
             raise _not_rows(error) from None

@@ -200,7 +200,8 @@ def _codes_of(hashes: NDArray[Any]) -> NDArray[np.int32]:
     encoded = as_arrow(hashes.view(np.int64)).dictionary_encode()
     rank = np.empty(len(encoded.dictionary), dtype=np.int32)
     rank[np.argsort(as_numpy(encoded.dictionary))] = np.arange(rank.size, dtype=np.int32)
-    return rank[as_numpy(encoded.indices)]
+    codes: NDArray[np.int32] = rank[as_numpy(encoded.indices)]
+    return codes
 
 
 def _gather(choice: Choice | None, columns: Columns, source: ReadableRows) -> Pieces[Rows]:
