@@ -40,10 +40,10 @@ def tracked_offsets(calibration: Calibration, prior_var: float) -> tuple[Floats,
     static, static_var = static_offsets(calibration.item_sums, prior_var)
     z, W = pseudo_observations(cells, calibration.n_bins)
     seen = W >= MIN_FISHER
-    smoothed = smooth(z - static[:, None], W, seen, q=PROCESS_VAR, P0=prior_var)
+    level, variance = smooth(z - static[:, None], W, seen, q=PROCESS_VAR, P0=prior_var)
     tracked = seen.any(axis=1, keepdims=True)
-    offset = static[:, None] + np.where(tracked, smoothed.level, 0.0)
-    return offset, np.where(tracked, smoothed.variance, static_var[:, None])
+    offset = static[:, None] + np.where(tracked, level, 0.0)
+    return offset, np.where(tracked, variance, static_var[:, None])
 
 
 def pseudo_observations(cells: Sums, bins: int) -> tuple[Floats, Floats]:

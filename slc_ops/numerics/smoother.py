@@ -11,28 +11,18 @@ Backward: J = P_t/P⁻_{t+1},  û_t = u_t + J(û_{t+1} − u_t),  P̂_t = P_t + 
 The loops run over bins; every step works on all items.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.numerics.kernels import Floats
 
 
-@dataclass(frozen=True)
-class Smoothed:
-    """Smoothed level and its variance, items in rows, bins in columns."""
-
-    level: Floats
-    variance: Floats
-
-
-def smooth(z: Floats, W: Floats, seen: NDArray[np.bool_], *, q: float, P0: float) -> Smoothed:
-    """Smooth all items.
+def smooth(z: Floats, W: Floats, seen: NDArray[np.bool_], *, q: float, P0: float) -> tuple[Floats, Floats]:
+    """Return the smoothed level and its variance, items in rows, bins in columns.
 
     >>> one = smooth(np.array([[1.0]]), np.array([[1.0]]), np.array([[True]]), q=0.0, P0=1.0)
-    >>> one.level.tolist(), one.variance.tolist()
-    ([[0.5]], [[0.5]])
+    >>> [values.tolist() for values in one]
+    [[[0.5]], [[0.5]]]
     """
     items, bins = z.shape
     level, variance, predicted = np.empty((items, bins)), np.empty((items, bins)), np.empty((items, bins))
@@ -48,4 +38,4 @@ def smooth(z: Floats, W: Floats, seen: NDArray[np.bool_], *, q: float, P0: float
         J = variance[:, t] / predicted[:, t + 1]
         level[:, t] += J * (level[:, t + 1] - level[:, t])
         variance[:, t] += J * J * (variance[:, t + 1] - predicted[:, t + 1])
-    return Smoothed(level, variance)
+    return level, variance

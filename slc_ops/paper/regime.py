@@ -83,7 +83,7 @@ def offsets(log: InteractionLog, link: FittedLink, q: float) -> Floats:
     counted = [np.bincount(key, each, size).astype(np.float64) for each in (ones, label, p, p * (1 - p))]
     sums = Sums(*counted)
     z, W = pseudo_observations(sums, BINS)
-    return smooth(z, W, W > 0, q=q, P0=PRIOR_VAR).level
+    return smooth(z, W, W > 0, q=q, P0=PRIOR_VAR)[0]
 
 
 def cell(model: Model, drift: float, obs: int, seed: int, items: int = ITEMS) -> dict[str, float]:

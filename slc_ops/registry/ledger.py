@@ -16,7 +16,7 @@ from slc_ops.registry.chain import MOVE, PUBLICATION, RETENTION, append, entry_o
 from slc_ops.registry.database import Database
 from slc_ops.registry.publication import ChampionChange, Version
 from slc_ops.registry.rules import line_breaks
-from slc_ops.registry.tables import change_of, change_row, version_of, version_row
+from slc_ops.registry.tables import change_of, row_of, version_of
 from slc_ops.registry.tables import deployment as deployments
 from slc_ops.registry.tables import move as moves
 from slc_ops.registry.tables import publication as publications
@@ -89,10 +89,8 @@ class Ledger:
 
     def versions(self, deployment: str) -> list[Version]:
         """Return every version of a deployment that was ever published, oldest first."""
-        query = select(publications).where(publications.c.deployment == deployment)
         with self.database.reading() as connection:
-            rows = connection.execute(query.order_by(publications.c.version))
-            return [self.in_zone(version_of(row)) for row in rows]
+            return [self.in_zone(version) for version in _versions(connection, deployment)]
 
     def record(self, version: Version, refers: Mapping[str, Any] | None = None) -> None:
         """Enter a version, and make it the challenger unless the champion or challenger has a later window.
@@ -104,7 +102,7 @@ class Ledger:
         with self.database.writing() as connection:
             _check_number_is_free(connection, version)
             head = _ensured(connection, name)
-            connection.execute(insert(publications).values(version_row(version)))
+            connection.execute(insert(publications).values(row_of(version)))
             append(connection, name, PUBLICATION, version.number, refers or {})
             rivals = [] if head.challenger is None else [_find(connection, name, head.challenger).window.end]
             rivals += [] if (since := _served_until(connection, name)) is None else [since]
@@ -165,7 +163,7 @@ class Ledger:
                 evidence=dict(evidence or {}),
                 at=datetime.now(UTC),
             )
-            connection.execute(insert(moves).values(change_row(move)))
+            connection.execute(insert(moves).values(row_of(move)))
             ends = {"from": move.from_version, "to": move.to_version}
             refers = {end: entry_of_version(connection, name, each).get("hash") for end, each in ends.items()}
             append(connection, name, MOVE, move.revision, refers)
@@ -210,16 +208,9 @@ class Ledger:
         """
         with self.database.writing() as connection:
             head = _head(connection, deployment, lock=True) or _rebuilt(connection, deployment)
-            champions = set(
-                connection.scalars(select(moves.c.to_version).where(moves.c.deployment == deployment))
-            )
-            mine = select(publications).where(publications.c.deployment == deployment)
-            found = [
-                version_of(row) for row in connection.execute(mine.order_by(publications.c.version.desc()))
-            ]
-            archive = [
-                v for v in found if v.number not in champions | {head.challenger} and v.retired_at is None
-            ]
+            kept = {head.challenger, *(move.to_version for move in _line(connection, deployment))}
+            found = reversed(_versions(connection, deployment))
+            archive = [each for each in found if each.number not in kept and each.retired_at is None]
             for version in archive[keep:]:
                 connection.execute(
                     update(publications)
@@ -268,18 +259,21 @@ def _rebuilt(connection: Connection, deployment: str) -> Head:
     line = _line(connection, deployment)
     champion = line[-1].to_version if line else None
     been = {move.to_version for move in line}
-    query = select(publications).where(publications.c.deployment == deployment)
-    found = [version_of(row) for row in connection.execute(query)]
     since = _served_until(connection, deployment)
     waiting = [
         version
-        for version in found
+        for version in _versions(connection, deployment)
         if version.number not in been
         and version.retired_at is None
         and (since is None or version.window.end >= since)
     ]
     newest = max(waiting, key=lambda version: (version.window.end, version.number), default=None)
     return Head(deployment, len(line), champion, None if newest is None else newest.number)
+
+
+def _versions(connection: Connection, deployment: str) -> list[Version]:
+    query = select(publications).where(publications.c.deployment == deployment)
+    return [version_of(row) for row in connection.execute(query.order_by(publications.c.version))]
 
 
 def _line(connection: Connection, deployment: str) -> list[ChampionChange]:
@@ -309,11 +303,8 @@ def _find(connection: Connection, deployment: str, number: int) -> Version:
 
 
 def _check_number_is_free(connection: Connection, version: Version) -> None:
-    query = select(publications).where(
-        publications.c.deployment == version.deployment, publications.c.version == version.number
-    )
-    row = connection.execute(query).first()
-    if row is not None and version_of(row).key != version.key:
+    known = {each.number: each.key for each in _versions(connection, version.deployment)}
+    if known.get(version.number, version.key) != version.key:
         raise RegistryError(
             f"MLflow gave the number {version.number} to a new version of {version.deployment}, but the "
             "ledger has another version of that number: the two do not belong together; check "

@@ -5,7 +5,6 @@
 ``slc_deployment`` has one row per deployment, which a promotion compares and sets.
 """
 
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -128,33 +127,26 @@ chain = Table(
 )
 
 
-def version_row(version: Version) -> dict[str, Any]:
-    """Return a version as values of ``slc_publication``."""
-    values = {field.name: getattr(version, field.name) for field in fields(version)}
-    values["version"] = values.pop("number")
-    return _split_window(values)
+def row_of(entry: Version | ChampionChange) -> dict[str, Any]:
+    """Return a version as values of ``slc_publication``, a change as values of ``slc_move``."""
+    values = dict(vars(entry))
+    window: Window = values.pop("window")
+    if isinstance(entry, Version):
+        values["version"] = values.pop("number")
+    return values | {"window_start": window.start, "window_end": window.end}
 
 
 def version_of(row: Row[Any]) -> Version:
     """Return a row of ``slc_publication`` as a version."""
-    values = _join_window(dict(row._mapping))
+    values = _join_window(row)
     return Version(number=values.pop("version"), **values)
-
-
-def change_row(change: ChampionChange) -> dict[str, Any]:
-    """Return a change as values of ``slc_move``."""
-    return _split_window({field.name: getattr(change, field.name) for field in fields(change)})
 
 
 def change_of(row: Row[Any]) -> ChampionChange:
     """Return a row of ``slc_move`` as a change."""
-    return ChampionChange(**_join_window(dict(row._mapping)))
+    return ChampionChange(**_join_window(row))
 
 
-def _split_window(values: dict[str, Any]) -> dict[str, Any]:
-    window: Window = values.pop("window")
-    return values | {"window_start": window.start, "window_end": window.end}
-
-
-def _join_window(values: dict[str, Any]) -> dict[str, Any]:
+def _join_window(row: Row[Any]) -> dict[str, Any]:
+    values = dict(row._mapping)
     return values | {"window": Window(values.pop("window_start"), values.pop("window_end"))}

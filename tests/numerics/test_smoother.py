@@ -37,8 +37,8 @@ def test_all_items_at_once_equal_one_item_at_a_time(bins):
     z, W, seen = cells(60, bins)
     found = smooth(z, W, seen, q=0.01, P0=1.0)
     level, variance = one_item_at_a_time(z, W, seen, 0.01, 1.0)
-    assert np.allclose(found.level, level, rtol=0, atol=1e-13)
-    assert np.allclose(found.variance, variance, rtol=0, atol=1e-13)
+    assert np.allclose(found[0], level, rtol=0, atol=1e-13)
+    assert np.allclose(found[1], variance, rtol=0, atol=1e-13)
 
 
 def test_an_independent_library_gives_the_same_levels_and_variances():
@@ -51,8 +51,8 @@ def test_an_independent_library_gives_the_same_levels_and_variances():
         filter_.x, filter_.P, filter_.Q = np.zeros((1, 1)), np.array([[2.0]]), np.array([[0.05]])
         mean, covariance, _, _ = filter_.batch_filter(z[i][:, None], Rs=[np.array([[1 / w]]) for w in W[i]])
         level, variance, _, _ = filter_.rts_smoother(mean, covariance)
-        assert np.allclose(found.level[i], level.ravel(), atol=1e-12)
-        assert np.allclose(found.variance[i], variance.ravel(), atol=1e-12)
+        assert np.allclose(found[0][i], level.ravel(), atol=1e-12)
+        assert np.allclose(found[1][i], variance.ravel(), atol=1e-12)
 
 
 def test_without_process_noise_the_smoother_is_the_static_shrinkage_estimator():
@@ -60,18 +60,18 @@ def test_without_process_noise_the_smoother_is_the_static_shrinkage_estimator():
     found = smooth(z, W, seen, q=0.0, P0=1.5)
     information = np.where(seen, W, 0.0)
     static = (information * z).sum(1) / (1 / 1.5 + information.sum(1))
-    assert np.allclose(found.level, static[:, None], atol=1e-12)
-    assert np.allclose(found.variance, 1 / (1 / 1.5 + information.sum(1))[:, None], atol=1e-12)
+    assert np.allclose(found[0], static[:, None], atol=1e-12)
+    assert np.allclose(found[1], 1 / (1 / 1.5 + information.sum(1))[:, None], atol=1e-12)
 
 
 def test_an_unseen_item_stays_at_zero_with_its_prior_variance():
     found = smooth(np.ones((1, 3)), np.ones((1, 3)), np.zeros((1, 3), bool), q=0.1, P0=1.0)
-    assert found.level.tolist() == [[0.0, 0.0, 0.0]]
-    assert np.allclose(found.variance, [[1.1, 1.2, 1.3]])
+    assert found[0].tolist() == [[0.0, 0.0, 0.0]]
+    assert np.allclose(found[1], [[1.1, 1.2, 1.3]])
 
 
 def test_smoothing_never_adds_variance():
     z, W, seen = cells(40, 9, seed=7)
     found = smooth(z, W, seen, q=0.02, P0=1.0)
-    assert (found.variance > 0).all()
-    assert (found.variance <= 1.0 + 0.02 * np.arange(1, 10) + 1e-12).all()
+    assert (found[1] > 0).all()
+    assert (found[1] <= 1.0 + 0.02 * np.arange(1, 10) + 1e-12).all()

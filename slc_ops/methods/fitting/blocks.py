@@ -40,12 +40,10 @@ BLOCKS = ("item", "slope", "group", "user")
 
 @dataclass(frozen=True)
 class Chosen:
-    """Variance and lasting share of each block, and the gains on held-out rows of those that entered."""
+    """Variance and lasting share of each block."""
 
     variances: Variances
     shares: dict[str, float]
-    gains: dict[str, float]
-    """NLL per unit of held-out weight."""
     near: tuple[Floats, Floats, Floats, Floats] | None = None
     """Line, items, slopes and groups of the fit to the earlier rows: a start for a fit to all rows."""
 
@@ -71,7 +69,7 @@ def choose_blocks(
     mean: Floats | None = None,
 ) -> Chosen:
     """Choose the blocks of a log on its rows or a sample; only blocks in ``allowed`` may enter."""
-    chosen = Chosen(Variances(item=prior.variance), {"item": prior.lasting}, {})
+    chosen = Chosen(Variances(item=prior.variance), {"item": prior.lasting})
     if known is None:
         return chosen
     groups = n_groups if "group" in allowed else 0
@@ -81,8 +79,7 @@ def choose_blocks(
         if name in allowed and trial.can(name, chosen):
             found = trial.entering(name, before)
             if found is not None:
-                chosen = replace(found.chosen, gains={**chosen.gains, name: trial.gain(before, found)})
-                before = replace(found, chosen=chosen)
+                before, chosen = found, found.chosen
     item, slope, group, _ = trial.model.shape.split(before.state.offset)
     return replace(chosen, near=(before.state.link, item, slope, group))
 
@@ -177,11 +174,6 @@ class _Trial:
             for _ in range(2):
                 state = model.visit(state, chosen.variances).relinked()
         return losses(model.cells, model.shape, model.standard, state, self.split.ahead)
-
-    def gain(self, before: _Found, after: _Found) -> float:
-        """Return the gain per unit of weight: of the later rows, or without them of the evidence."""
-        weight = self.model.weight if self.split is None else SampledRows(self.split.ahead).weight
-        return (before.criterion - after.criterion) / weight
 
     def wanted(self, before: _Found, after: _Found) -> bool:
         """Return True if the later rows gain half a standard error, and the earlier ones are likelier, too.

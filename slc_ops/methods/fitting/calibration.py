@@ -71,7 +71,7 @@ class Calibration:
         """n, Σy, Σp and Fisher weight per item at the frozen logits: from one pass, or stored sums."""
         if isinstance(self.log, Summed):
             return self.log.item_sums
-        kernel = partial(_item_sums, self.n_items)
+        kernel = partial(_sums, None, self.n_items)
         return self._once.get("item_sums", lambda: self.add_up(kernel, n_keys=self.n_items))
 
     @property
@@ -91,7 +91,7 @@ class Calibration:
         if n_cells > LARGE_CELLS:  # two threads would hold four of them at a time
             threads = 1
             self._once.forget(lambda name: name[0] == "cell_sums")  # those of another number of bins
-        kernel = partial(_cell_sums, self.cells, n_cells)
+        kernel = partial(_sums, self.cells, n_cells)
         return self.log.add_up(kernel, threads=threads, columns=TIME, n_keys=n_cells)
 
     @property
@@ -231,12 +231,9 @@ class CellOffsets:
         return self.values.ravel().take(self.cells.of(rows), mode="clip")
 
 
-def _item_sums(n_items: int, rows: Rows) -> Sums:
-    return key_sums(rows.codes, n_items, rows.label, rows.logit, rows.weight)
-
-
-def _cell_sums(cells: "Cells", n_cells: int, rows: Rows) -> Sums:
-    return key_sums(cells.of(rows), n_cells, rows.label, rows.logit, rows.weight)
+def _sums(cells: Cells | None, n_keys: int, rows: Rows) -> Sums:
+    keys = rows.codes if cells is None else cells.of(rows)
+    return key_sums(keys, n_keys, rows.label, rows.logit, rows.weight)
 
 
 def _moments(column: str, centre: float, rows: Rows) -> Totals:

@@ -168,7 +168,7 @@ def test_users_on_a_cluster_are_refused_in_one_line(
 ) -> None:
     monkeypatch.setattr(spark_log, "IN_MEMORY_ROWS", 1000)
     calibration = Calibration(engine.read([path for _, path in weeks]))
-    blocks = Chosen(Variances(item=0.5, user=0.25), {}, {})
+    blocks = Chosen(Variances(item=0.5, user=0.25), {})
     with pytest.raises(FitError, match=r"users need all rows .* 12,000 rows \(leave user out of effects\)"):
         slc_mix._model(calibration, slc_mix.standard_of(calibration), blocks, None)
 
