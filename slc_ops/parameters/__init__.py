@@ -2,6 +2,8 @@
 
 PARAMS, GOLDEN = "params.json", "golden.json"
 """The files of a parameter set, apart from one file per effect."""
+IN_MODEL = "artifacts/parameters"
+"""Path of the parameter set inside MLflow's model directory."""
 
 
 def effect_file(name: str) -> str:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from slc_ops.base.methods import METHODS
-from slc_ops.parameters import effect_file
+from slc_ops.parameters import IN_MODEL, effect_file
 from slc_ops.parameters.storage import remove_users
 from slc_ops.refresh.files import RefreshFiles, refreshes_in
 from slc_ops.refresh.versions import registered_by
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import Receipt, record_erasure
 from slc_ops.registry.logged_model import download
-from slc_ops.registry.model import PARAMETERS
 from slc_ops.registry.publication import digest_of_set
 from slc_ops.registry.tracking import typed
 from slc_ops.settings.environment import Installation, registered_model
@@ -51,7 +50,7 @@ def strip_version(
         name = registered_model(version.deployment)
         try:
             source = client.get_model_version(name, str(version.number)).source
-            directory = download(client, source, PARAMETERS, Path(scratch))
+            directory = download(client, source, IN_MODEL, Path(scratch))
         except (MlflowException, OSError):
             return None
         if not remove_users(directory, belongs):
@@ -59,7 +58,7 @@ def strip_version(
         digest = digest_of_set(directory)
         note(version.number, digest)
         store = get_artifact_repository(source, tracking_uri=client.tracking_uri)
-        store.log_artifacts(str(directory), PARAMETERS)
+        store.log_artifacts(str(directory), IN_MODEL)
     return digest
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
 
 MODEL_CODE = "slc_ops.serving.pyfunc"
-PARAMETERS = "artifacts/parameters"
-"""Path of the parameter set inside the model directory."""
 
 
 def write_model(source: Path, parameters: "ParameterSet", directory: Path) -> None:
@@ -29,15 +27,18 @@ def write_model(source: Path, parameters: "ParameterSet", directory: Path) -> No
     import mlflow
     import pandas as pd
     from mlflow.models import ModelSignature
+    from mlflow.types.schema import ColSpec, Schema
 
+    types = _id_types(parameters)
+    ids: list[Any] = [1, 2] if types.get("item") == "long" else ["item-1", "item-2"]
     staged = directory.parent / "parameters"  # MLflow keeps the name of the directory it copies
     shutil.copytree(source, staged)
     mlflow.pyfunc.save_model(
         path=str(directory),
         python_model=_code(),
         artifacts={"parameters": str(staged)},
-        signature=ModelSignature(inputs=_inputs(parameters), outputs=_outputs()),
-        input_example=pd.DataFrame(_example(parameters)),
+        signature=ModelSignature(inputs=_inputs(types), outputs=Schema([ColSpec("double", "p_corrected")])),
+        input_example=pd.DataFrame({"item_id": ids, "logit": [0.0, -1.5]}),
         pip_requirements=list(requirements()),
     )
 
@@ -60,19 +61,14 @@ def _code() -> str:
     return spec.origin
 
 
-def _inputs(parameters: "ParameterSet") -> Any:
+def _inputs(types: dict[str, str]) -> Any:
     """Return the input schema; ids have the type of the fit, so 17 never matches "17"."""
     from mlflow.types.schema import AnyType, ColSpec, Schema
 
-    kind = {None: AnyType(), True: "long", False: "string"}
-    others = [name for name in parameters.effects if name != "item"]
     return Schema(
         [
-            ColSpec(kind[_integer_ids(parameters)], "item_id", required=parameters.items is not None),
-            *(
-                ColSpec(kind[_integer_ids(parameters, name)], COLUMNS[name], required=False)
-                for name in others
-            ),
+            ColSpec(types.get("item", AnyType()), "item_id", required="item" in types),
+            *(ColSpec(kind, COLUMNS[name], required=False) for name, kind in types.items() if name != "item"),
             ColSpec("double", "logit", required=False),
             ColSpec("double", "probability", required=False),
             ColSpec("double", "event_time", required=False),
@@ -81,21 +77,9 @@ def _inputs(parameters: "ParameterSet") -> Any:
     )
 
 
-def _outputs() -> Any:
-    from mlflow.types.schema import ColSpec, Schema
-
-    return Schema([ColSpec("double", "p_corrected")])
-
-
-def _integer_ids(parameters: "ParameterSet", effect: str = "item") -> bool | None:
-    """Return True if an effect has integer ids; None for a method without it."""
+def _id_types(parameters: "ParameterSet") -> dict[str, str]:
+    """Return MLflow's type of the ids of each effect."""
     import pyarrow as pa
 
-    if effect not in parameters.effects:
-        return None
-    return bool(pa.types.is_integer(parameters.effects[effect].ids.type))
-
-
-def _example(parameters: "ParameterSet") -> dict[str, list[Any]]:
-    ids: list[Any] = [1, 2] if _integer_ids(parameters) else ["item-1", "item-2"]
-    return {"item_id": ids, "logit": [0.0, -1.5]}
+    integer = {name: pa.types.is_integer(each.ids.type) for name, each in parameters.effects.items()}
+    return {name: "long" if found else "string" for name, found in integer.items()}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from slc_ops.base.errors import ParameterSetError, RegistryError
 from slc_ops.base.files import write_json
 from slc_ops.base.names import model_name
+from slc_ops.parameters import IN_MODEL
 from slc_ops.registry.logged_model import (
     MODEL_TAG,
     VERSION_TAG,
@@ -20,7 +21,7 @@ from slc_ops.registry.logged_model import (
     download,
     logged_model,
 )
-from slc_ops.registry.model import PARAMETERS, write_model
+from slc_ops.registry.model import write_model
 from slc_ops.registry.model_card import LENGTH, flat, model_card, reasons
 from slc_ops.registry.publication import EVALUATION, KEY_TAG, VERDICT, Publication, Version, digest_of_set
 from slc_ops.registry.tracking import experiment
@@ -137,7 +138,7 @@ def _verified(publication: Publication) -> "ParameterSet":
 
 def _read_back(client: "MlflowClient", model: "LoggedModel", publication: Publication, into: Path) -> None:
     """Raise :class:`ParameterSetError` unless the store has the verified set, byte for byte."""
-    stored = download(client, model.artifact_location, PARAMETERS, into)
+    stored = download(client, model.artifact_location, IN_MODEL, into)
     if digest_of_set(stored) != digest_of_set(publication.parameters):
         raise ParameterSetError(
             f"the model {model.model_id} holds another parameter set than {publication.parameters} after "

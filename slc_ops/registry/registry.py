@@ -18,6 +18,7 @@ from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import PromotionConflict, RegistryError
 from slc_ops.base.mlflow_client import connect
 from slc_ops.base.names import model_name
+from slc_ops.parameters import IN_MODEL
 from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
 from slc_ops.registry.overview import glance, what_serves
@@ -299,14 +300,13 @@ class Registry:
     def stored(self, version: Version, into: Path) -> Path:
         """Download the files of a version's parameter set into ``into``, unverified; return their path."""
         from slc_ops.registry.logged_model import download
-        from slc_ops.registry.model import PARAMETERS
 
         check_living(version)
         client, name = self.client, registered_model(version.deployment)
         try:
             with typed(self.installation.tracking_uri):
                 source = client.get_model_version(name, str(version.number)).source
-                return download(client, source, PARAMETERS, into)
+                return download(client, source, IN_MODEL, into)
         except RegistryError as error:
             raise RegistryError(
                 f"no parameter set of version {version.number} of {version.deployment} could be fetched: "

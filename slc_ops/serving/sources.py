@@ -19,7 +19,7 @@ from slc_ops.base.digests import digest_text
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.extras import MissingExtra, missing_extra
 from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
-from slc_ops.parameters import GOLDEN, PARAMS
+from slc_ops.parameters import GOLDEN, IN_MODEL, PARAMS
 from slc_ops.parameters.storage import MAX_JSON, stated_sizes
 from slc_ops.serving.pointer import Named, NoAlias, Pointer, Retired
 
@@ -27,8 +27,6 @@ Answer = TypeVar("Answer")
 _LEFT_BEHIND = 3
 _CHUNK = 1 << 20
 _MAX_ANSWER_BYTES = 4 << 20  # of an answer that describes a version
-PARAMETERS = "artifacts/parameters"
-"""Path of the parameter set inside the model's files."""
 
 
 def registry_name(tracking_uri: str) -> str:
@@ -170,7 +168,7 @@ class RestSource:
         if parts.scheme != "mlflow-artifacts":
             _copy_from_store(pointer.source, into)
             return
-        root = quote(f"/api/2.0/mlflow-artifacts/artifacts{parts.path}/{PARAMETERS}")
+        root = quote(f"/api/2.0/mlflow-artifacts/artifacts{parts.path}/{IN_MODEL}")
         _fetch_files(lambda name, longest: self._chunks(f"{root}/{name}", longest), into)
 
     def _get_json(self, path: str, **query: str) -> Any:
@@ -304,13 +302,13 @@ def _copy_from_store(source: str, into: Path) -> None:
         store, root = FileSystem.from_uri(address)
 
         def chunks(name: str, longest: int) -> Iterator[bytes]:
-            with store.open_input_stream(f"{root}/{PARAMETERS}/{name}") as found:
+            with store.open_input_stream(f"{root}/{IN_MODEL}/{name}") as found:
                 yield from _limited(found.read, longest, f"{name} of the version has")
 
         _fetch_files(chunks, into)
     except FileNotFoundError:
         raise RegistryError(
-            without_secrets(f"the version has no parameter set: nothing at {source}/{PARAMETERS}")
+            without_secrets(f"the version has no parameter set: nothing at {source}/{IN_MODEL}")
         ) from None
     except (pa.ArrowException, OSError) as error:
         raise RegistryError(
