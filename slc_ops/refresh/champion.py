@@ -51,11 +51,12 @@ class ChampionReference:
 def current_champion(installation: Installation, deployment: str) -> ChampionReference | None:
     """Return the champion by the ledger, or None."""
     from slc_ops.registry import Registry
-    from slc_ops.registry.overview import serves_since
+    from slc_ops.registry.overview import glance
 
     registry = Registry.open(installation)
-    version = registry.champion(deployment)
-    if version is None:
+    found = glance(registry.ledger, deployment)
+    version, since = found.champion, found.since
+    if version is None or since is None:
         return None
     return ChampionReference(
         str(version.number),
@@ -63,7 +64,7 @@ def current_champion(installation: Installation, deployment: str) -> ChampionRef
         version.method,
         version.window,
         lambda: registry.parameters(version),
-        serves_since(version, registry.history(deployment), registry.ledger.versions(deployment)),
+        since,
     )
 
 

@@ -1,6 +1,5 @@
 """Summaries of a deployment: its newest versions and moves, and its serving method."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +49,37 @@ class Glance:
         """The champions that people removed."""
         return taken_back(self.line)
 
+    @property
+    def since(self) -> Window | None:
+        """The window whose refresh made the champion's method serve; renewals do not count."""
+        found, known = self.champion, {version.number: version for version in self.versions}
+        since = found
+        for move in reversed(self.line):
+            before = None if move.to_version is None else known.get(move.to_version)
+            if found is None or before is None or before.method != found.method:
+                break
+            since = before
+        return None if since is None else since.window
+
+    @property
+    def serves(self) -> dict[str, Any] | None:
+        """The champion's method, the window it serves since, and that of its parameters; None: frozen.
+
+        ``series`` is the mean difference in NLL over the evidence windows, against Platt and the frozen model
+        (``base``), at publication; ``since_start`` is that against the frozen model over the windows that the
+        method had served. Each is None if not recorded.
+        """
+        champion, since = self.champion, self.since
+        if champion is None or since is None:
+            return None
+        return {
+            "method": champion.method,
+            "since": since.as_dict(),
+            "parameters": champion.window.as_dict(),
+            "series": champion.metrics.get("series"),
+            "since_start": champion.metrics.get("since_start"),
+        }
+
     def _version(self, number: int | None) -> Version | None:
         return next((version for version in self.versions if version.number == number), None)
 
@@ -58,36 +88,3 @@ def glance(ledger: Ledger, name: str) -> Glance:
     """Read a deployment's summary from the ledger."""
     versions = sorted(ledger.versions(name), key=lambda each: (each.window.end, each.number))
     return Glance(ledger.head(name), versions, ledger.line(name))
-
-
-def what_serves(
-    champion: Version | None, line: Sequence[ChampionChange], versions: Sequence[Version]
-) -> dict[str, Any] | None:
-    """Return the champion's method, the window it serves since, and the window of its parameters.
-
-    ``line`` contains the moves of the champion and ``versions`` the publications, both oldest first.
-    ``series`` is the mean difference in NLL over the evidence windows, against Platt and the frozen model
-    (``base``), at publication; ``since_start`` is that against the frozen model over the windows that the
-    method had served. Each is None if not recorded. Returns None if the frozen model serves.
-    """
-    if champion is None:
-        return None
-    return {
-        "method": champion.method,
-        "since": serves_since(champion, line, versions).as_dict(),
-        "parameters": champion.window.as_dict(),
-        "series": champion.metrics.get("series"),
-        "since_start": champion.metrics.get("since_start"),
-    }
-
-
-def serves_since(champion: Version, line: Sequence[ChampionChange], versions: Sequence[Version]) -> Window:
-    """Return the window whose refresh made the champion's method serve; renewals do not count."""
-    known = {version.number: version for version in versions}
-    since = champion
-    for move in reversed(line):
-        before = known.get(move.to_version) if move.to_version is not None else None
-        if before is None or before.method != champion.method:
-            break
-        since = before
-    return since.window

@@ -21,7 +21,7 @@ from slc_ops.base.names import model_name
 from slc_ops.parameters import IN_MODEL
 from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
-from slc_ops.registry.overview import glance, what_serves
+from slc_ops.registry.overview import glance
 from slc_ops.registry.publication import (
     PROMOTION,
     RETIREMENT,
@@ -329,7 +329,7 @@ class Registry:
             champion, challenger, retired = found.champion, found.challenger, found.retired
             answer["deployments"][name] = {
                 "champion": None if champion is None else champion.as_dict(),
-                "serves": what_serves(champion, found.line, found.versions),
+                "serves": found.serves,
                 "retired": None if retired is None else retired.as_dict(),
                 "taken_back": [each.sentence for each in found.taken_back],
                 "challenger": None if challenger is None else challenger.as_dict(),

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 from slc_ops.base.window import WEEK, Window
 from slc_ops.registry import ChampionChange, Version
-from slc_ops.registry.overview import what_serves
+from slc_ops.registry.ledger import Head
+from slc_ops.registry.overview import Glance
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 AT = datetime(2026, 4, 1, tzinfo=UTC)
@@ -29,7 +30,7 @@ VERSIONS = [version(1, "platt"), version(2, "slc_eb"), version(3, "slc_eb"), ver
 
 
 def since(champion: int, *line: int | None) -> int:
-    found = what_serves(VERSIONS[champion - 1], moves(*line), VERSIONS)
+    found = Glance(Head("demo", len(line), champion), VERSIONS, moves(*line)).serves
     assert found is not None
     assert found["parameters"] == VERSIONS[champion - 1].window.as_dict()
     return next(v.number for v in VERSIONS if v.window.as_dict() == found["since"])
@@ -49,4 +50,4 @@ def test_a_rollback_to_older_parameters_keeps_the_method() -> None:
 
 
 def test_without_a_champion_no_method_serves() -> None:
-    assert what_serves(None, moves(1, None), VERSIONS) is None
+    assert Glance(Head("demo", 2), VERSIONS, moves(1, None)).serves is None

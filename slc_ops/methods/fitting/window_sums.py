@@ -82,11 +82,7 @@ def _kept_or_summed(log: Path, engine: Engine) -> ItemSums:
 
 def sum_window(log: Path, engine: Engine = LOCAL) -> ItemSums:
     """Sum a window in one pass over its rows."""
-    return sums_of(engine.read(log))
-
-
-def sums_of(rows: Log) -> ItemSums:
-    """Return the item sums of rows that have been read."""
+    rows = engine.read(log)
     return ItemSums(rows.items, rows.item_counts, Calibration(rows).item_sums)
 
 
