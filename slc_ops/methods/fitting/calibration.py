@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from slc_ops.base.errors import FitError, InputError, OneClassError
 from slc_ops.base.threads import Once
 from slc_ops.methods.fitting.options import FitOptions, Forgetting
-from slc_ops.methods.fitting.summed_log import Summed
 from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, slices
 from slc_ops.numerics.time_bins import time_bin
 from slc_ops.rows.passes import Partial, Totals
@@ -69,8 +68,9 @@ class Calibration:
     @property
     def item_sums(self) -> Sums:
         """n, Σy, Σp and Fisher weight per item at the frozen logits: from one pass, or stored sums."""
-        if isinstance(self.log, Summed):
-            return self.log.item_sums
+        stored: Sums | None = getattr(self.log, "item_sums", None)
+        if stored is not None:
+            return stored
         kernel = partial(_sums, None, self.n_items)
         return self._once.get("item_sums", lambda: self.add_up(kernel, n_keys=self.n_items))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +20,6 @@ class ItemSums:
     items: pa.Array
     rows: NDArray[np.int64]
     sums: Sums
-
-
-@runtime_checkable
-class Summed(Protocol):
-    """A log with its item sums, on any engine."""
-
-    item_sums: Sums
 
 
 class SummedLog(InteractionLog):
