@@ -33,7 +33,7 @@ from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.fitting.mixed import ByUser, Mixed, Standard, cells_of
 from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.older_rows import limited
-from slc_ops.methods.fitting.prior_variance import Prior, rows_of_choice
+from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.fitting.results import effect_of, fitted, item_effect, lasting_part
 from slc_ops.numerics.crossed import Crossed, shrunk
 from slc_ops.numerics.curves import Affine
@@ -62,7 +62,7 @@ def fit(
         return replace(slc_eb.fit(calibration, link), method="slc_mix")
     newest = link or calibration
     rows = calibration if older is None else limited(older, newest, users=blocks.variances.user > 0)
-    model = _model(rows, standard_of(calibration), blocks, slc_eb.prior_mean_of(rows, prior))
+    model = _model(rows, Standard.of(calibration), blocks, slc_eb.prior_mean_of(rows, prior))
     found = model.minimise(_start(calibration, rows, model, blocks), blocks.variances)
     effects = _effects(rows, model, found, blocks)
     parts = ParameterSet("slc_mix", Affine(1.0, 0.0), effects, model.standard.mean)
@@ -99,28 +99,10 @@ def _start(calibration: Calibration, rows: Calibration, model: Mixed, blocks: Ch
 
 def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:
     """Return the chosen blocks with their priors; computed once for a log."""
-    allowed, log = calibration.options.effects, calibration.log
-    groups = log.groups if "group" in allowed else None
-
-    def choose() -> Chosen:
-        return choose_blocks(
-            rows_of_choice(calibration, groups=groups is not None),
-            calibration.n_items,
-            0 if groups is None else len(groups),
-            prior,
-            standard_of(calibration),
-            allowed,
-            calibration.options.workers,
-            slc_eb.prior_mean_of(calibration, prior),
-        )
-
-    return calibration.once(("blocks", allowed), choose)
-
-
-def standard_of(calibration: Calibration) -> Standard:
-    """Return the logits' scale; constant logits have spread 0."""
-    mean, spread = calibration.logit_moments
-    return Standard(mean, 0.0 if calibration.constant_logits else spread)
+    return calibration.once(
+        ("blocks", calibration.options.effects),
+        lambda: choose_blocks(calibration, prior, slc_eb.prior_mean_of(calibration, prior)),
+    )
 
 
 def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats | None) -> Mixed:

@@ -17,14 +17,21 @@ Halving whenever that looks better is worse by measurement: held-out rows of a u
 its other rows, and preferred ½ on a pair of logs whose next rows preferred 1 (decision 0111).
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.logistic import SampledRows
 from slc_ops.methods.fitting.mixed import ByUser, Cells, Mixed, Standard, losses, pairs_of
-from slc_ops.methods.fitting.prior_variance import HALF_LASTS, MARGIN, ChoiceRows, Prior, Split
+from slc_ops.methods.fitting.prior_variance import (
+    HALF_LASTS,
+    MARGIN,
+    ChoiceRows,
+    Prior,
+    Split,
+    rows_of_choice,
+)
 from slc_ops.numerics.crossed import Shape, Variances, shrunk
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import State
@@ -58,22 +65,19 @@ class Chosen:
         return tuple(self.shares.get(name, 1.0) for name in BLOCKS)
 
 
-def choose_blocks(
-    known: ChoiceRows | None,
-    n_items: int,
-    n_groups: int,
-    prior: Prior,
-    standard: Standard,
-    allowed: Collection[str],
-    workers: int,
-    mean: Floats | None = None,
-) -> Chosen:
-    """Choose the blocks of a log on its rows or a sample; only blocks in ``allowed`` may enter."""
-    chosen = Chosen(Variances(item=prior.variance), {"item": prior.lasting})
-    if known is None:
+def choose_blocks(calibration: Calibration, prior: Prior, mean: Floats | None) -> Chosen:
+    """Choose the blocks of a log on its rows or a sample; only those in the option ``effects`` may enter.
+
+    ``mean`` is the items' prior mean where it is not 0.
+    """
+    chosen, allowed = (
+        Chosen(Variances(item=prior.variance), {"item": prior.lasting}),
+        calibration.options.effects,
+    )
+    groups = "group" in allowed and calibration.log.groups is not None
+    if (known := rows_of_choice(calibration, groups=groups)) is None:
         return chosen
-    groups = n_groups if "group" in allowed else 0
-    trial = _Trial.of(known, n_items, groups, standard, workers, mean, users="user" in allowed)
+    trial = _Trial.of(calibration, known, mean)
     before = trial.fitted(trial.start, chosen)
     for name in ORDER:
         if name in allowed and trial.can(name, chosen):
@@ -108,21 +112,14 @@ class _Trial:
     start: State
 
     @classmethod
-    def of(
-        cls,
-        known: ChoiceRows,
-        n_items: int,
-        n_groups: int,
-        standard: Standard,
-        workers: int,
-        mean: Floats | None,
-        *,
-        users: bool,
-    ) -> "_Trial":
-        cells, rows, split = Cells(n_items), known.rows, known.by_time()
-        if n_groups and rows.group is not None:
-            cells = Cells.of_pairs(n_items, n_groups, pairs_of(n_groups, rows))
-        n_users = 0 if rows.user is None or not users else int(rows.user.max()) + 1
+    def of(cls, calibration: Calibration, known: ChoiceRows, mean: Floats | None) -> "_Trial":
+        allowed, workers = calibration.options.effects, calibration.options.workers
+        groups = calibration.log.groups if "group" in allowed else None
+        standard, cells = Standard.of(calibration), Cells(calibration.n_items)
+        rows, split = known.rows, known.by_time()
+        if groups is not None and len(groups) and rows.group is not None:
+            cells = Cells.of_pairs(calibration.n_items, len(groups), pairs_of(len(groups), rows))
+        n_users = 0 if rows.user is None or "user" not in allowed else int(rows.user.max()) + 1
         shape = replace(cells.shape(n_users), mean=mean)
         past = rows if split is None else split.past
         part = SampledRows(past)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slc_ops.base.additive import Additive
 from slc_ops.base.buffers import as_arrow, as_numpy
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.logistic import MANY_ITEMS, SPAN_ROWS
 from slc_ops.methods.fitting.options import Forgetting
 from slc_ops.numerics.crossed import CellSums, Codes, Crossed, Shape, Variances
@@ -110,6 +111,12 @@ class Standard:
     mean: float
     spread: float
     forget: Forgetting | None = None
+
+    @classmethod
+    def of(cls, calibration: Calibration) -> "Standard":
+        """Return the logits' scale; constant logits have spread 0."""
+        mean, spread = calibration.logit_moments
+        return cls(mean, 0.0 if calibration.constant_logits else spread)
 
     @property
     def columns(self) -> Columns:

@@ -32,6 +32,7 @@ from slc_ops.methods import METHODS, fit_prepared, slc_mix
 from slc_ops.methods.fitting import monotone, prior_sample
 from slc_ops.methods.fitting.blocks import Chosen
 from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.mixed import Standard
 from slc_ops.methods.fitting.options import Forgetting
 from slc_ops.numerics.crossed import Variances
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -170,7 +171,7 @@ def test_users_on_a_cluster_are_refused_in_one_line(
     calibration = Calibration(engine.read([path for _, path in weeks]))
     blocks = Chosen(Variances(item=0.5, user=0.25), {})
     with pytest.raises(FitError, match=r"users need all rows .* 12,000 rows \(leave user out of effects\)"):
-        slc_mix._model(calibration, slc_mix.standard_of(calibration), blocks, None)
+        slc_mix._model(calibration, Standard.of(calibration), blocks, None)
 
 
 @pytest.mark.usefixtures("long_way")
