@@ -17,7 +17,7 @@ from slc_ops.reporting.style import (
     WARN,
     WIDE,
     Drawing,
-    label_end,
+    label_ends,
     new_figure,
     save,
     styled,
@@ -81,22 +81,22 @@ def draw(directory: Path, points: Sequence[Point], refitted: str | None = None) 
         axis.set_ylabel("NLL minus Platt's  (↓ better)")
         axis.grid(axis="x", visible=False)
         _dates(axis, points)
-        svg = save(figure, "served", directory)
-    marks = {each.mark for each in points if each.mark}
-    legend = {
-        "stopped": "× a window that validation stopped",
-        "missing": "◇ (grey) a window without rows",
-        "held": "◇ (orange) a renewal that was held",
-    }
-    more = "".join(f" {text}." for mark, text in legend.items() if mark in marks)
-    dashed = "" if refitted is None else f" Dashed: {refitted} refitted every window."
-    return Drawing(
-        "served",
-        "Served against Platt refitted every window",
-        f"Below 0 the served probabilities were better. The shading shows the serving method.{dashed}{more}",
-        svg,
-        wide=True,
-    )
+        marks = {each.mark for each in points if each.mark}
+        legend = {
+            "stopped": "× a window that validation stopped",
+            "missing": "◇ (grey) a window without rows",
+            "held": "◇ (orange) a renewal that was held",
+        }
+        more = "".join(f" {text}." for mark, text in legend.items() if mark in marks)
+        dashed = "" if refitted is None else f" Dashed: {refitted} refitted every window."
+        return save(
+            figure,
+            directory / "served",
+            "Served against Platt refitted every window",
+            "Below 0 the served probabilities were better. The shading shows the serving method."
+            f"{dashed}{more}",
+            wide=True,
+        )
 
 
 def draw_cumulated(
@@ -121,17 +121,16 @@ def draw_cumulated(
     with styled(name):
         figure, axis = new_figure(3.0)
         axis.axhline(0, color=INK, linewidth=0.9)
-        ends = {}
+        ends = []
         for who, line in shown.items():
             look = looks.get(who, {"color": CHAMPION, "linewidth": 1.3, "linestyle": (0, (4, 2))})
             axis.plot([window.start for window, _ in line], [value for _, value in line], **look)
-            ends[who] = (line[-1][0].start, line[-1][1], look["color"])
-        _named_apart(axis, ends)
+            ends.append((line[-1][0].start, line[-1][1], name_of(who), look["color"]))
+        label_ends(axis, ends, 0.08, bold="served")
         axis.set_ylabel("NLL, summed over windows")
         axis.grid(axis="x", visible=False)
         _few_dates(axis)
-        svg = save(figure, name, directory)
-    return Drawing(name, title, caption, svg)
+        return save(figure, directory / name, title, caption)
 
 
 def _bands(axis: Any, points: Sequence[Point]) -> None:
@@ -171,12 +170,3 @@ def _few_dates(axis: Any) -> None:
     locator = AutoDateLocator(maxticks=5)
     axis.xaxis.set_major_locator(locator)
     axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-
-
-def _named_apart(axis: Any, ends: dict[str, tuple[Any, float, str]]) -> None:
-    """Label the ends of lines; move labels apart if two lines end at the same height."""
-    low, high = axis.get_ylim()
-    room, placed = 0.08 * (high - low), float("-inf")
-    for who, (x, y, colour) in sorted(ends.items(), key=lambda each: each[1][1]):
-        placed = max(y, placed + room)
-        label_end(axis, x, placed, name_of(who), colour, fontweight="bold" if who == "served" else "normal")
