@@ -52,6 +52,11 @@ class Interval(JsonForm):
     high: float | None = None
     reason: str | None = None
 
+    @property
+    def bounds(self) -> dict[str, float | None]:
+        """The figures without the reason, for records."""
+        return {"estimate": self.estimate, "low": self.low, "high": self.high}
+
     def text(self, form: Callable[[float | None], str] = signed) -> str:
         """Format the estimate with its interval, or with the reason for a missing one."""
         return interval(self.estimate, self.low, self.high, self.reason, form=form)

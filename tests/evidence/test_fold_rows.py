@@ -12,7 +12,7 @@ from slc_ops.evidence import scoring
 from slc_ops.evidence.evaluation import evaluate, mean_log_loss
 from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.scoring import score_fold
-from slc_ops.evidence.tuning import OptionGrid
+from slc_ops.evidence.tuning import Decision
 from slc_ops.methods import METHODS, FitOptions, fit, fit_prepared
 from slc_ops.refresh.window_rules import Reach, plan_folds
 from slc_ops.rows.interactions import InteractionLog
@@ -36,12 +36,10 @@ def scores_of(found):
 
 def test_fitting_together_and_alone_gives_the_same_scores(weeks, tmp_path):
     names, fold = list(METHODS), plan(weeks)
-    together = score_fold(fold, names, tmp_path / "n_simultaneous", grid=OptionGrid())
+    together = score_fold(fold, names, tmp_path / "n_simultaneous", rules=Decision())
     alone = {}
     for name in names:
-        alone |= score_fold(
-            fold, [name], tmp_path / "alone", grid=OptionGrid(), options=FitOptions(threads=1)
-        )
+        alone |= score_fold(fold, [name], tmp_path / "alone", rules=Decision(), options=FitOptions(threads=1))
     assert scores_of(together) == scores_of(alone)
 
 

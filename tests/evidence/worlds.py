@@ -18,7 +18,6 @@ from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
 from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.renewal import Renewal
 from slc_ops.evidence.scoring import score_fold
-from slc_ops.evidence.tuning import OptionGrid
 from slc_ops.evidence.verdict import Verdict, decide_on, give_verdict
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh.window_rules import Reach, plan_folds
@@ -96,7 +95,7 @@ def backtest(
     link_windows: int,
     evidence_windows: int,
     offset_windows: int = 0,
-    grid: OptionGrid | None = None,
+    grid: Decision | None = None,
     champion: ParameterSet | None = None,
     rules: Decision | None = None,
     directory: Path | None = None,
@@ -107,7 +106,7 @@ def backtest(
         scores = directory or Path(temporary)
         plan = plan_folds(weeks, Reach(link_windows, offset_windows, evidence_windows))
         for fold in plan.folds:
-            score_fold(fold, ladder(methods), scores, grid=grid, engine=engine)
+            score_fold(fold, ladder(methods), scores, rules=grid, engine=engine)
         compared = None if champion is None else compare_champion(plan, champion, scores, engine=engine)
         return assemble(plan, methods, scores, rules or Decision(), compared)
 
