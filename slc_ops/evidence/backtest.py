@@ -24,8 +24,7 @@ from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import SelfTestFailed
 from slc_ops.base.methods import METHODS, REFERENCES, ladder
 from slc_ops.evidence.evaluation import ALL_ROWS
-from slc_ops.evidence.fold_rows import FoldRows
-from slc_ops.evidence.folds import Fold, FoldPlan
+from slc_ops.evidence.folds import Fold, FoldPlan, FoldRows
 from slc_ops.evidence.metrics import METRICS
 from slc_ops.evidence.results import Backtest, Champion, item_gains
 from slc_ops.evidence.scoring import (

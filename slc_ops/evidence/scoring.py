@@ -24,8 +24,7 @@ from slc_ops.base.methods import method_named
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.evidence.compare import shared_options, side_by_side
 from slc_ops.evidence.evaluation import ALL_ROWS, evaluate, tied_logits
-from slc_ops.evidence.fold_rows import FoldRows
-from slc_ops.evidence.folds import Fold
+from slc_ops.evidence.folds import Fold, FoldRows
 from slc_ops.evidence.metrics import Metrics
 from slc_ops.evidence.tuning import tune
 from slc_ops.evidence.uncertainty import UserSums, averaged
@@ -103,14 +102,8 @@ def score_fold(
     are methods already fitted on these rows: they are only scored.
     """
     options, fits = options or FitOptions(), fits or {}
-    fresh = [method_named(method) for method in methods if method not in fits]
-    rows = FoldRows(
-        fold,
-        engine,
-        shared_options(options),
-        long_memory=any(method.long_memory for method in fresh),
-        forgets=any(method.forgets for method in fresh),
-    )
+    fresh = [method for method in methods if method not in fits]
+    rows = FoldRows(fold, engine, shared_options(options), fresh)
 
     def scored(method: str) -> Score:
         target = score_directory(directory, fold, method)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import method_named
 from slc_ops.evidence.evaluation import mean_log_loss
-from slc_ops.evidence.fold_rows import FoldRows
+from slc_ops.evidence.folds import FoldRows
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.settings.blocks import Decision
 

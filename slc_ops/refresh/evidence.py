@@ -95,10 +95,11 @@ def detectability(plan: Plan) -> Path:
     """Compute the drifts that the calibration rows of the newest fold could show; return the directory."""
     from slc_ops.evidence.detectability import detectability as report
     from slc_ops.evidence.detectability import write_detectability
+    from slc_ops.evidence.folds import FoldRows
 
     target = plan.files.detectability
     if not target.exists():
-        log = folds_of(plan).newest.calibration_log(engine_of_plan(plan))
+        log = FoldRows(folds_of(plan).newest, engine_of_plan(plan)).calibration.log
         write_detectability(report(log, time_bins=plan.settings["time_bins"]), target)
     return target
 

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import FitError, InputError
-from slc_ops.base.methods import method_named
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.window_rules import Reach, next_fold, plan_folds
 
 if TYPE_CHECKING:
-    from slc_ops.evidence.fold_rows import FoldRows
-    from slc_ops.evidence.folds import FoldPlan
+    from slc_ops.evidence.folds import FoldPlan, FoldRows
     from slc_ops.evidence.renewal import Renewal
     from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.methods.fitting.options import EarlierOffsets, FitOptions
@@ -78,16 +76,11 @@ def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
 
 def published_rows(plan: Plan, method: str, options: dict[str, Any]) -> "FoldRows":
     """Return the rows of a method's published fit: those of the fold after the newest window."""
-    from slc_ops.evidence.fold_rows import FoldRows
+    from slc_ops.evidence.folds import FoldRows
 
-    known = method_named(method)
-    return FoldRows(
-        next_fold([(each.window, each.log) for each in plan.windows], Reach.of(plan.settings)),
-        engine_of_plan(plan),
-        replace(fit_options(plan), **options),
-        long_memory=known.long_memory,
-        forgets=known.forgets,
-    )
+    windows = [(each.window, each.log) for each in plan.windows]
+    fold, chosen = next_fold(windows, Reach.of(plan.settings)), replace(fit_options(plan), **options)
+    return FoldRows(fold, engine_of_plan(plan), chosen, [method])
 
 
 def fitted(plan: Plan, method: str, rows: "FoldRows", target: Path) -> "ParameterSet":

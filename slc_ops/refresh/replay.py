@@ -21,8 +21,7 @@ from slc_ops.base.methods import FROZEN, ladder
 from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
 from slc_ops.evidence.backtest import entry_of
-from slc_ops.evidence.fold_rows import FoldRows
-from slc_ops.evidence.folds import Fold
+from slc_ops.evidence.folds import Fold, FoldRows
 from slc_ops.evidence.replayed import SERVED, Renewed, Replay, ReplayedWindow
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.scoring import CHAMPION, read_users, score_champion, score_directory, score_fold

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slc_ops.evidence.fold_rows import FoldRows
-from slc_ops.evidence.folds import Fold
+from slc_ops.evidence.folds import Fold, FoldRows
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.tuning import candidates, tune
 from slc_ops.methods import FitOptions
@@ -26,9 +25,9 @@ def test_the_value_with_the_lowest_hold_out_loss_is_chosen(tmp_path):
     learned = fold(tmp_path, bias_sd=1.0, items=300, seed=1)
     grid = Decision(prior_vars=(0.001, 0.1, 1.0, 10.0))
     chosen = tune("slc", FoldRows(learned), FitOptions(prior_var=0.01), grid)
-    earlier, later = learned.tuning_logs()
+    tuning, later = FoldRows(learned).tuning
     losses = {
-        v: metrics_of(later.label, fit("slc", earlier, options=FitOptions(prior_var=v)).apply(later)).nll
+        v: metrics_of(later.label, fit("slc", tuning.log, options=FitOptions(prior_var=v)).apply(later)).nll
         for v in (0.01, *grid.prior_vars)
     }
     assert chosen.prior_var == min(losses, key=losses.get)
