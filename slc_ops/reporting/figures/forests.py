@@ -8,7 +8,7 @@ from typing import Any
 from slc_ops.base.methods import score_only
 from slc_ops.base.text import number, share
 from slc_ops.evidence.metrics import paired_metrics
-from slc_ops.evidence.replayed import SERVED, Replay
+from slc_ops.evidence.replayed import Replay
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.uncertainty import Interval
 from slc_ops.evidence.verdict import Verdict
@@ -163,7 +163,7 @@ def draw_contenders(directory: Path, replay: Replay) -> Drawing | None:
         mean = Interval(each.mean, seen.low, seen.high)
         known = seen.next_low is not None and seen.next_high is not None
         beyond = (seen.next_low or 0.0, seen.next_high or 0.0) if known else None
-        rows.append(Row(name if name == SERVED else name_of(name), mean, tone(mean, -1), beyond))
+        rows.append(Row(name_of(name), mean, tone(mean, -1), beyond))
     with styled("contenders"):
         figure, axis = new_figure(0.9 + 0.36 * len(rows), width=WIDE)
         forest(axis, rows, "Δ NLL vs Platt refitted every window  (← better)")
