@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, AssetAlias, Param, get_current_context, task
 
 from slc_ops.airflow.assets import champion_asset
-from slc_ops.airflow.forms import deployment_field, plain_dag, reason_field
+from slc_ops.airflow.forms import deployment_field, optional, plain_dag, reason_field
 from slc_ops.airflow.messages import notify
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import checked_conf, run_actor, run_request
@@ -131,12 +131,11 @@ def promote_dag() -> DAG:
         promote_by_hand,
         version=Param(type="integer", minimum=1, title="Version", description="Of slc-<deployment>"),
         reason=reason_field("this version should be champion"),
-        override=Param(
-            None,
-            type=["null", "string"],
-            title="Override",
+        override=optional(
+            "string",
+            "Override",
+            "Only for a version that its evidence rejected: why it should be champion",
             maxLength=1000,
-            description="Only for a version that its evidence rejected: why it should be champion",
         ),
     )
 
@@ -149,20 +148,13 @@ def rollback_dag() -> DAG:
         "Make an earlier champion the champion again",
         ROLLBACK_DOC,
         roll_back,
-        to=Param(
-            None,
-            type=["null", "integer"],
-            minimum=1,
-            title="Version",
-            description="An earlier champion; empty: the previous one",
-        ),
-        windows=Param(
-            None,
-            type=["null", "integer"],
+        to=optional("integer", "Version", "An earlier champion; empty: the previous one", minimum=1),
+        windows=optional(
+            "integer",
+            "For how many windows",
+            "The method may return by rule after so many windows; empty: only by a person",
             minimum=1,
             maximum=1000,
-            title="For how many windows",
-            description="The method may return by rule after so many windows; empty: only by a person",
         ),
         exclude_window=Param(
             False,

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Param, get_current_context, task
+from airflow.sdk import DAG, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from slc_ops.airflow.forms import plain_dag
+from slc_ops.airflow.forms import optional, plain_dag
 from slc_ops.airflow.messages import on_control_failure
 from slc_ops.airflow.runs import checked_conf, planned, reference
 from slc_ops.base.errors import SettingsError, SlcError
@@ -148,16 +148,9 @@ def control_dag(control: str) -> DAG:
 def fields(backbones: tuple[str, ...]) -> dict[str, Any]:
     """Return the form fields; empty fields select the embedded data, all backbones and three seeds."""
     return {
-        "data": Param(
-            None,
-            type=["null", "string"],
-            title="Data",
-            description="File or folder below SLC_OPS_HOME/data; empty: the embedded data",
+        "data": optional(
+            "string", "Data", "File or folder below SLC_OPS_HOME/data; empty: the embedded data"
         ),
-        "backbone": Param(
-            None, type=["null", "string"], enum=[None, *backbones], title="Backbone", description="Empty: all"
-        ),
-        "seed": Param(
-            None, type=["null", "integer"], minimum=0, title="Seed", description="Empty: three seeds"
-        ),
+        "backbone": optional("string", "Backbone", "Empty: all", enum=[None, *backbones]),
+        "seed": optional("integer", "Seed", "Empty: three seeds", minimum=0),
     }

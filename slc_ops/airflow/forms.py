@@ -51,6 +51,11 @@ def deployment_field() -> Param:
     return Param(type="string", title="Deployment", description="An entry of the deployments file", **names)
 
 
+def optional(kind: str, title: str, description: str, **limits: Any) -> Param:
+    """Return a field that may stay empty."""
+    return Param(None, type=["null", kind], title=title, description=description, **limits)
+
+
 def past_windows_fields() -> dict[str, Param]:
     """Return the fields for past windows: deployment, dates and methods."""
     methods = list(METHODS)
@@ -68,14 +73,13 @@ def past_windows_fields() -> dict[str, Param]:
             title="To",
             description="Day on which the last window has ended (exclusive)",
         ),
-        "methods": Param(
-            None,
-            type=["null", "array"],
+        "methods": optional(
+            "array",
+            "Methods",
+            "Empty: those of the deployment",
             items={"type": "string", "enum": methods},
             examples=methods,
             uniqueItems=True,
-            title="Methods",
-            description="Empty: those of the deployment",
         ),
     }
 

@@ -1,7 +1,6 @@
 """Notifications of tasks with their links, and callbacks that send them when a task fails."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -10,8 +9,7 @@ from airflow.sdk import get_current_context
 from slc_ops.airflow.runs import run_window
 from slc_ops.base.window import Window
 from slc_ops.observability.links import page_links, whole_links
-from slc_ops.observability.notify import announce, event_of, tell
-from slc_ops.settings.blocks import Notify
+from slc_ops.observability.notify import announce
 from slc_ops.settings.environment import Installation
 
 
@@ -52,8 +50,7 @@ def on_control_failure(control: str) -> Callable[[Any], None]:
 
     def failed(context: Any) -> None:
         links = whole_links(run_links(context, failed_task(context)), base_url())
-        event = event_of("control", control, _why(context), context)
-        tell(replace(event, links=links), Notify(), context)
+        announce("control", control, _why(context), context, links=links)
 
     return failed
 

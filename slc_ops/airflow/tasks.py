@@ -24,7 +24,6 @@ from slc_ops.settings.environment import Installation
 def extract(deployment: str) -> str:
     """Pull the run's window and the history that its backtest needs."""
     from slc_ops.refresh import pipeline
-    from slc_ops.refresh.schedule import check_window
     from slc_ops.refresh.window_rules import check_labels_due
 
     installation = Installation.from_environment()
@@ -34,7 +33,7 @@ def extract(deployment: str) -> str:
     # date is later.
     if settings.ends_at is not None and window.end > settings.ends_at:
         raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies after it")
-    check_window(installation, deployment, window, hint="slc-ops refresh --off-grid")
+    pipeline.check_window(installation, deployment, window, hint="slc-ops refresh --off-grid")
     check_labels_due(window, settings.label_lag, run_due(), hint="slc-ops refresh --force")
     pipeline.extract(installation, deployment, window)
     return str(window)

@@ -34,7 +34,7 @@ as do the ledger and MLflow. `slc-ops clean --deployment NAME --dry-run` lists t
 @task
 def notify_late() -> list[str]:
     """Notify about every late window once."""
-    from slc_ops.refresh.schedule import late_window, note_notified
+    from slc_ops.observability.troubles import late_window, note_notified
 
     installation = Installation.from_environment()
     late = []

@@ -4,7 +4,7 @@ Steps, for callers that run them as separate tasks::
 
     plan = window_rules.plan_folds(windows, Reach(link=4, offsets=8, evidence=8))
     for fold in plan.folds:
-        score_fold(fold, ladder(methods), directory, options=options, grid=grid, engine=engine)
+        score_fold(fold, ladder(methods), directory, options=options, rules=rules, engine=engine)
     status = compare_champion(plan, champion, directory, engine=engine)
     result = assemble(plan, methods, directory, rules, status)
 
@@ -24,8 +24,7 @@ from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import SelfTestFailed
 from slc_ops.base.methods import METHODS, REFERENCES, ladder
 from slc_ops.evidence.evaluation import ALL_ROWS
-from slc_ops.evidence.fold_rows import FoldRows
-from slc_ops.evidence.folds import Fold, FoldPlan
+from slc_ops.evidence.folds import Fold, FoldPlan, FoldRows
 from slc_ops.evidence.metrics import METRICS
 from slc_ops.evidence.results import Backtest, Champion, item_gains
 from slc_ops.evidence.scoring import (
@@ -45,15 +44,6 @@ from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.blocks import Decision
 
 TOLERANCE = 1e-9
-
-__all__ = [
-    "CHAMPION",
-    "Backtest",
-    "Champion",
-    "assemble",
-    "compare_champion",
-    "entry_of",
-]
 
 
 def compare_champion(

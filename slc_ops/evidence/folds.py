@@ -1,19 +1,25 @@
-"""Define rolling-origin folds: fit on earlier windows, score on the next one.
+"""Define rolling-origin folds, and open their rows: fit on earlier windows, score on the next one.
 
-:mod:`slc_ops.refresh.window_rules` selects the windows; a fold opens their rows and cuts them in time. Each
+:mod:`slc_ops.refresh.window_rules` selects the windows; their rows are cut in time. Each
 fold gives one entry of the series that decides the method (:mod:`slc_ops.evidence.series`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.json_form import JsonForm
+from slc_ops.base.methods import method_named
+from slc_ops.base.threads import Once, once
 from slc_ops.base.window import Window
-from slc_ops.evidence.slices import time_quantiles
+from slc_ops.evidence.slices import Slicing, by_density, by_group, by_time, time_quantiles
+from slc_ops.methods import FitOptions
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.options import Forgetting
+from slc_ops.methods.fitting.prior_sample import item_sample
 from slc_ops.methods.fitting.summed_log import SummedLog
 from slc_ops.methods.fitting.window_sums import open_windows
 from slc_ops.rows.engine import LOCAL, Engine
@@ -54,42 +60,6 @@ class Fold(JsonForm):
         """The directory name of the fold."""
         return f"{self.window.key}-hold-out" if self.hold_out else self.window.key
 
-    def calibration_log(self, engine: Engine = LOCAL) -> Log:
-        """Return the calibration rows."""
-        return self.cut(engine)[0] if self.test is None else self._read(engine, self.calibration)
-
-    def long_log(self, engine: Engine = LOCAL) -> Log | None:
-        """Return the rows of the long memory; None if it is no longer than the calibration."""
-        if len(self.offsets) <= len(self.calibration):
-            return None
-        return self._read(engine, self.offsets)
-
-    def older_log(self, engine: Engine = LOCAL) -> Log | None:
-        """Return the rows of methods that forget; None if nothing is forgotten."""
-        return self._read(engine, self.older) if self.older and self.forget is not None else None
-
-    def test_log(self, engine: Engine = LOCAL) -> Log:
-        """Return the test rows, all later than the calibration rows."""
-        return self.cut(engine)[1] if self.test is None else engine.read(self.test)
-
-    def cut(self, engine: Engine = LOCAL) -> tuple[Log, Log]:
-        """Return the (calibration, test) rows of a hold-out inside one window."""
-        return hold_out(engine.read(self.calibration[0]))
-
-    def tuning_logs(self, engine: Engine = LOCAL, calibration: Log | None = None) -> tuple[Log, Log]:
-        """Return the (earlier, later) rows inside the calibration windows, for tuning hyperparameters.
-
-        Pass the fold's open log as ``calibration`` to avoid a second read.
-        """
-        if len(self.calibration) == 1:
-            return hold_out(self.calibration_log(engine) if calibration is None else calibration)
-        if isinstance(calibration, SummedLog):
-            return calibration.cut_last_window()
-        return self._read(engine, self.calibration[:-1]), engine.read(self.calibration[-1])
-
-    def _read(self, engine: Engine, windows: tuple[Path, ...]) -> Log:
-        return open_windows(engine, windows) if self.summed else engine.read(windows)
-
 
 @dataclass(frozen=True)
 class FoldPlan(JsonForm):
@@ -102,6 +72,108 @@ class FoldPlan(JsonForm):
     def newest(self) -> Fold:
         """The fold of the window being refreshed."""
         return self.folds[-1]
+
+
+class FoldRows:
+    """The open rows of a fold, and what its methods share; each part is made once, on first use.
+
+    ``methods`` are those to be fitted: with one of long memory, the calibration rows are the end of the long
+    memory, with one that forgets, the long memory is the end of the older rows.
+    """
+
+    def __init__(
+        self,
+        fold: Fold,
+        engine: Engine = LOCAL,
+        options: FitOptions | None = None,
+        methods: Sequence[str] = (),
+    ) -> None:
+        """Prepare a fold; nothing is read yet."""
+        self.fold, self.engine, self.options = fold, engine, options or FitOptions()
+        known = [method_named(name) for name in methods]
+        self._long_memory = any(method.long_memory for method in known)
+        self._forgets = any(method.forgets for method in known)
+        self._once = Once()
+
+    @once
+    def calibration(self) -> Calibration:
+        """The calibration rows and their sums."""
+        if self.fold.hold_out:
+            return self._prepared(self._cut[0])
+        return self._prepared(self._read(self.fold.calibration, self.long if self._long_memory else None))
+
+    @once
+    def long(self) -> Calibration | None:
+        """The long memory; None if it is no longer than the calibration."""
+        if len(self.fold.offsets) <= len(self.fold.calibration):
+            return None
+        return self._prepared(self._read(self.fold.offsets, self.older if self._forgets else None))
+
+    @once
+    def older(self) -> Calibration | None:
+        """The rows of methods that forget, with their decay; None if nothing is forgotten."""
+        fold = self.fold
+        if not fold.older or fold.forget is None:
+            return None
+        return Calibration(self._read(fold.older), None, self.options, fold.forget, fold.starts)
+
+    def _prepared(self, log: Log) -> Calibration:
+        found = Calibration(log, None, self.options, None, self.fold.starts)
+        found.keep_rows = self._forgets  # slc_eb and slc_mix select on the same rows
+        return found
+
+    def _read(self, windows: tuple[Path, ...], whole: Calibration | None = None) -> Log:
+        """Open windows, as the end of a ``whole`` that is open already where it has sums by window."""
+        if whole is not None and isinstance(whole.log, SummedLog):
+            return whole.log.last_windows(len(windows))
+        return open_windows(self.engine, windows) if self.fold.summed else self.engine.read(windows)
+
+    @once
+    def test(self) -> Log:
+        """The test rows, all later than the calibration rows."""
+        return self._cut[1] if self.fold.test is None else self.engine.read(self.fold.test)
+
+    @once
+    def _cut(self) -> tuple[Log, Log]:
+        """The (calibration, test) rows of a hold-out inside one window."""
+        return hold_out(self.engine.read(self.fold.calibration[0]))
+
+    @once
+    def tuning(self) -> tuple[Calibration, Log]:
+        """The (earlier, later) rows inside the calibration windows, for tuning hyperparameters.
+
+        For a large log, all rows of a sample of items.
+        Raises :class:`~slc_ops.base.errors.InputError` if the rows cannot be cut in time.
+        """
+        logs = self._in_time()
+        earlier, later = item_sample(*logs) or logs
+        return Calibration(earlier, None, self.options), later
+
+    def _in_time(self) -> tuple[Log, Log]:
+        *before, last = self.fold.calibration
+        if not before:
+            return hold_out(self.calibration.log)
+        if isinstance(self.calibration.log, SummedLog):
+            return self.calibration.log.cut_last_window()
+        return self._read(tuple(before)), self.engine.read(last)
+
+    @once
+    def slicings(self) -> tuple[Slicing, ...]:
+        """The slicings of the test rows: by time; on the newest window also by density and group."""
+        found = [by_time(self.test, self.fold.window)]
+        if self.fold.newest:
+            found = [by_density(self.calibration.log, self.test), by_group(self.test), *found]
+        return tuple(_worked_out(slicing, self.test) for slicing in found)
+
+
+def _worked_out(slicing: Slicing, test: Log) -> Slicing:
+    """Return the slicing with precomputed row numbers if the rows are in memory."""
+    log = test.in_memory()
+    if log is None or not slicing.parts:
+        return slicing
+    kind = np.int8 if len(slicing.parts) <= np.iinfo(np.int8).max else np.int16
+    number = slicing.number_of(log.rows(0, log.n_rows, slicing.columns)).astype(kind)
+    return replace(slicing, number_of=lambda rows: number)
 
 
 def hold_out(log: Log) -> tuple[Log, Log]:

@@ -113,8 +113,8 @@ class Served:
             "method": self.method,
             "version": self.version,
             **self.metrics,
-            "vs_platt": {name: _parts(each) for name, each in self.platt.items()},
-            "vs_base": {name: _parts(each) for name, each in self.frozen.items()},
+            "vs_platt": {name: each.bounds for name, each in self.platt.items()},
+            "vs_base": {name: each.bounds for name, each in self.frozen.items()},
         }
 
 
@@ -161,10 +161,6 @@ def _turned(found: Interval) -> Interval:
         return found
     low = None if found.high is None else -found.high
     return Interval(-found.estimate, low, None if found.low is None else -found.low, found.reason)
-
-
-def _parts(found: Interval) -> dict[str, float | None]:
-    return {"estimate": found.estimate, "low": found.low, "high": found.high}
 
 
 def item_gains(reference: Path, candidate: Path, shown: int = SHOWN) -> dict[str, list[dict[str, Any]]]:

@@ -24,15 +24,15 @@ from slc_ops.base.methods import method_named
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.evidence.compare import shared_options, side_by_side
 from slc_ops.evidence.evaluation import ALL_ROWS, evaluate, tied_logits
-from slc_ops.evidence.fold_rows import FoldRows
-from slc_ops.evidence.folds import Fold
+from slc_ops.evidence.folds import Fold, FoldRows
 from slc_ops.evidence.metrics import Metrics
-from slc_ops.evidence.tuning import OptionGrid, tune
+from slc_ops.evidence.tuning import tune
 from slc_ops.evidence.uncertainty import UserSums, averaged
 from slc_ops.evidence.within import Within
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.settings.blocks import Decision
 
 CHAMPION = "champion"
 SCORE, KEY, USERS, ITEMS = "score.json", "key.json", "users.parquet", "items.parquet"
@@ -89,7 +89,7 @@ def score_fold(
     directory: Path,
     *,
     options: FitOptions | None = None,
-    grid: OptionGrid | None = None,
+    rules: Decision | None = None,
     keys: Mapping[str, str] | None = None,
     fits: Mapping[str, Fitted] | None = None,
     engine: Engine = LOCAL,
@@ -97,25 +97,20 @@ def score_fold(
     """Score methods on one fold under ``directory``; the rows are opened once.
 
     Finished scores are only read. A method that cannot be fitted gets a score with ``error`` and does not
-    stop the others. ``keys`` are the cache keys by method: a key covers all inputs of the score, and a later
-    refresh finds the score by it. ``fits`` are methods already fitted on these rows: they are only scored.
+    stop the others. ``rules`` have the options to try; without them nothing is tuned. ``keys`` are the cache
+    keys by method: a key covers all inputs of the score, and a later refresh finds the score by it. ``fits``
+    are methods already fitted on these rows: they are only scored.
     """
     options, fits = options or FitOptions(), fits or {}
-    fresh = [method_named(method) for method in methods if method not in fits]
-    rows = FoldRows(
-        fold,
-        engine,
-        shared_options(options),
-        long_memory=any(method.long_memory for method in fresh),
-        forgets=any(method.forgets for method in fresh),
-    )
+    fresh = [method for method in methods if method not in fits]
+    rows = FoldRows(fold, engine, shared_options(options), fresh)
 
     def scored(method: str) -> Score:
         target = score_directory(directory, fold, method)
         if (target / SCORE).exists():
             return read_score(fold, method, directory)
         with replacing_directory(target) as temporary:
-            score = _fit_and_score(rows, method, temporary, grid, fits.get(method))
+            score = _fit_and_score(rows, method, temporary, rules, fits.get(method))
             write_score(temporary, score, (keys or {}).get(method, ""))
         return score
 
@@ -157,13 +152,13 @@ def read_score(fold: Fold, method: str, directory: Path) -> Score:
 
 
 def _fit_and_score(
-    rows: FoldRows, method: str, directory: Path, grid: OptionGrid | None, known: Fitted | None
+    rows: FoldRows, method: str, directory: Path, rules: Decision | None, known: Fitted | None
 ) -> Score:
     options = rows.options
     try:
-        if known is None and grid is not None:
-            options = tune(method, rows, options, grid)
-        found = known or _fit(rows, method, options)
+        if known is None and rules is not None:
+            options = tune(method, rows, options, rules)
+        found = known or fit_on(rows, method, options)
     except (FitError, InputError) as error:
         return Score(method, rows.fold.key, None, error=str(error))
     if method != "base":
@@ -171,7 +166,8 @@ def _fit_and_score(
     return _score(rows, method, found.parameters, directory, options, found.seconds)
 
 
-def _fit(rows: FoldRows, method: str, options: FitOptions) -> Fitted:
+def fit_on(rows: FoldRows, method: str, options: FitOptions) -> Fitted:
+    """Fit a method on a fold's rows."""
     known = method_named(method)
     long, older = rows.long if known.long_memory else None, rows.older if known.forgets else None
     begun = time.perf_counter()

@@ -8,7 +8,7 @@
 Observations and sizes are sums of weights: a row of weight 2 counts like the row twice.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -31,16 +31,6 @@ Kind = Literal["density", "cold_start", "time", "group"]
 
 
 @dataclass(frozen=True)
-class Slice:
-    """A named subset; ``rows`` is a boolean mask and ``label`` the display name."""
-
-    kind: Kind
-    name: str
-    label: str
-    rows: np.ndarray
-
-
-@dataclass(frozen=True)
 class Slicing:
     """A partition of rows: ``number_of`` returns the index of each row's part, −1 for none.
 
@@ -51,14 +41,6 @@ class Slicing:
     number_of: Callable[[Rows], NDArray[Any]]
     columns: Columns = NO_COLUMNS
     intervals: bool = True
-
-    def of(self, log: InteractionLog) -> Iterator[Slice]:
-        """Yield the slices of a log in memory."""
-        if not self.parts:
-            return
-        number = self.number_of(log.rows(0, log.n_rows, self.columns))
-        for k, (kind, name, label) in enumerate(self.parts):
-            yield Slice(kind, name, label, number == k)
 
 
 def _observations(log: Log) -> NDArray[np.float64]:

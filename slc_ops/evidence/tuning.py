@@ -5,40 +5,27 @@ time. The window on which the method is scored is not used.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import method_named
 from slc_ops.evidence.evaluation import mean_log_loss
-from slc_ops.evidence.fold_rows import FoldRows
+from slc_ops.evidence.folds import FoldRows
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.settings.blocks import Decision
 
 
-@dataclass(frozen=True)
-class OptionGrid:
-    """The values to try in addition to the deployment's options."""
-
-    prior_vars: tuple[float, ...] = (0.1, 1.0, 10.0)
-    time_bins: tuple[int, ...] = (5, 10)
-
-    @classmethod
-    def of(cls, rules: Decision) -> "OptionGrid":
-        """Return the grid of a deployment's rules."""
-        return cls(rules.prior_vars, rules.time_bins)
-
-
-def candidates(method: str, options: FitOptions, grid: OptionGrid) -> Iterator[FitOptions]:
+def candidates(method: str, options: FitOptions, rules: Decision) -> Iterator[FitOptions]:
     """Yield the options to try, the deployment's own first, so that they win a tie.
 
-    >>> [o.prior_var for o in candidates("slc", FitOptions(prior_var=0.5), OptionGrid((0.1, 1.0)))]
+    >>> [o.prior_var for o in candidates("slc", FitOptions(prior_var=0.5), Decision(prior_vars=(0.1, 1.0)))]
     [0.5, 0.1, 1.0]
-    >>> len(list(candidates("platt", FitOptions(), OptionGrid())))
+    >>> len(list(candidates("platt", FitOptions(), Decision())))
     1
     """
     tunes = method_named(method).tunes
-    variances = [options.prior_var, *(grid.prior_vars if "prior_var" in tunes else ())]
-    bins = [options.time_bins, *(grid.time_bins if "time_bins" in tunes else ())]
+    variances = [options.prior_var, *(rules.prior_vars if "prior_var" in tunes else ())]
+    bins = [options.time_bins, *(rules.time_bins if "time_bins" in tunes else ())]
     seen = []
     for prior_var in variances:
         for time_bins in bins:
@@ -47,9 +34,9 @@ def candidates(method: str, options: FitOptions, grid: OptionGrid) -> Iterator[F
                 yield replace(options, prior_var=prior_var, time_bins=time_bins)
 
 
-def tune(method: str, rows: FoldRows, options: FitOptions, grid: OptionGrid) -> FitOptions:
+def tune(method: str, rows: FoldRows, options: FitOptions, rules: Decision) -> FitOptions:
     """Return the options with the lowest hold-out NLL; the given ones if there is nothing to compare."""
-    tried = list(candidates(method, options, grid))
+    tried = list(candidates(method, options, rules))
     if len(tried) == 1:
         return options
     try:

@@ -24,7 +24,7 @@ clusters, and the error of a standard deviation from 4,096 of them (1 %) is belo
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,11 @@ class Interval(JsonForm):
     low: float | None = None
     high: float | None = None
     reason: str | None = None
+
+    @property
+    def bounds(self) -> dict[str, float | None]:
+        """The figures without the reason, for records."""
+        return {"estimate": self.estimate, "low": self.low, "high": self.high}
 
     def text(self, form: Callable[[float | None], str] = signed) -> str:
         """Format the estimate with its interval, or with the reason for a missing one."""
@@ -217,13 +222,17 @@ def differences(
     columns = [_columns(a, b) for a, b in pairs]
     drawn = draws @ np.column_stack([column for each in columns for column in each])
     width = len(columns[0])
-    found = [_compare(a, b, drawn[:, width * k : width * (k + 1)]) for k, (a, b) in enumerate(pairs)]
+    found = [_resampled(a, b, drawn[:, width * k : width * (k + 1)]) for k, (a, b) in enumerate(pairs)]
     levels = {
-        name: _joint_level(found, name, confidence) if simultaneous else confidence for name in found[0].of
+        name: _joint_level([each[name] for each in found], confidence) if simultaneous else confidence
+        for name in found[0]
     }
-    return [
-        each.intervals(levels, confidence, len(found) if simultaneous else 1, simultaneous) for each in found
-    ]
+    made = []
+    for (a, _), each in zip(pairs, found, strict=True):
+        users = _users(a)
+        intervals = {n: _interval(one, levels[n], users, symmetric=simultaneous) for n, one in each.items()}
+        made.append(PairedDifference(intervals, a.rows, users, confidence, len(found) if simultaneous else 1))
+    return made
 
 
 def _columns(a: UserSums, b: UserSums | None) -> list[np.ndarray]:
@@ -236,8 +245,7 @@ def _columns(a: UserSums, b: UserSums | None) -> list[np.ndarray]:
     return [*means, a.weight, a.positive, a.negative, G]
 
 
-@dataclass(frozen=True)
-class _Resampled:
+class _Resampled(NamedTuple):
     """A metric's estimate and its replicates, or the reason for a missing interval."""
 
     estimate: float | None
@@ -245,30 +253,11 @@ class _Resampled:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """One comparison without its intervals yet."""
-
-    of: dict[str, _Resampled]
-    rows: int
-    users: int
-
-    def intervals(
-        self, levels: dict[str, float], confidence: float, count: int, symmetric: bool
-    ) -> PairedDifference:
-        """Return the intervals, each metric's at its own level."""
-        shape = _symmetric if symmetric else _interval
-
-        def interval(name: str, found: _Resampled) -> Interval:
-            if found.estimate is None or found.replicates is None:
-                return Interval(found.estimate, reason=found.reason)
-            return shape(found.estimate, found.replicates, levels[name], self.users)
-
-        all_of = {name: interval(name, found) for name, found in self.of.items()}
-        return PairedDifference(all_of, self.rows, self.users, confidence, count)
+def _users(sums: UserSums) -> int:
+    return int(np.count_nonzero(sums.weight))
 
 
-def _compare(a: UserSums, b: UserSums | None, drawn: np.ndarray) -> _Compared:
+def _resampled(a: UserSums, b: UserSums | None, drawn: np.ndarray) -> dict[str, _Resampled]:
     """Return all estimates with their replicates; ``drawn`` has the columns of :func:`_columns`."""
     P, N = float(a.positive.sum()), float(a.negative.sum())
     area = a.placement.sum() - (0.0 if b is None else b.placement.sum())
@@ -277,32 +266,23 @@ def _compare(a: UserSums, b: UserSums | None, drawn: np.ndarray) -> _Compared:
         name: _ratio(float(each.sum() - (0.0 if b is None else b.means[name].sum())), P + N)
         for name, each in a.means.items()
     }
-    present = int(np.count_nonzero(a.weight))
-    *sums, weight, positive, negative, G = drawn.T
-
-    def of_mean(name: str, resampled: np.ndarray) -> _Resampled:
-        estimate = means[name]
-        if estimate is None or not (weight > 0).all():
-            return _Resampled(estimate, reason="some resamples of users hold no row")
-        return _Resampled(estimate, resampled / weight)
-
-    def of_auc() -> _Resampled:
-        if auc is None:
-            return _Resampled(None, reason="AUC needs both classes; only one occurs")
-        pairs = positive * negative
-        if not (pairs > 0).all():
-            return _Resampled(auc, reason="some resamples of users hold one class only")
-        return _Resampled(auc, auc + G / pairs)
-
-    if present < MIN_CLUSTERS:
+    if (present := _users(a)) < MIN_CLUSTERS:
         reason = f"an interval needs at least {MIN_CLUSTERS} users; there are {present}"
-        found = {name: _Resampled(each, reason=reason) for name, each in {"auc": auc, **means}.items()}
+        return {name: _Resampled(each, reason=reason) for name, each in {"auc": auc, **means}.items()}
+    *sums, weight, positive, negative, G = drawn.T
+    pairs = positive * negative
+    if auc is None:
+        found = {"auc": _Resampled(None, reason="AUC needs both classes; only one occurs")}
+    elif not (pairs > 0).all():
+        found = {"auc": _Resampled(auc, reason="some resamples of users hold one class only")}
     else:
-        found = {
-            "auc": of_auc(),
-            **{name: of_mean(name, each) for name, each in zip(means, sums, strict=True)},
-        }
-    return _Compared(found, a.rows, present)
+        found = {"auc": _Resampled(auc, auc + G / pairs)}
+    for (name, estimate), resampled in zip(means.items(), sums, strict=True):
+        if estimate is None or not (weight > 0).all():
+            found[name] = _Resampled(estimate, reason="some resamples of users hold no row")
+        else:
+            found[name] = _Resampled(estimate, resampled / weight)
+    return found
 
 
 def paired_difference(
@@ -345,43 +325,37 @@ def _ratio(total: float, mass: float) -> float | None:
     return total / mass if mass > 0 else None
 
 
-def _interval(estimate: float, replicates: np.ndarray, confidence: float, clusters: int) -> Interval:
-    """Return the expanded percentile interval.
+def _interval(found: _Resampled, confidence: float, clusters: int, *, symmetric: bool) -> Interval:
+    """Return the expanded percentile interval, or a ``symmetric`` one in standard errors.
 
     A percentile interval is too narrow by sqrt((n−1)/n) and by normal instead of t quantiles; the level
     Φ(−t·sqrt(n/(n−1))) corrects both (Hesterberg 2015, What teachers should know about the bootstrap).
+    Simultaneous levels lie far in the tails, where percentiles of a thousand resamples are noisy; their
+    standard deviation is not.
     """
     from scipy.special import ndtr, stdtrit  # the normal's Φ and the t's quantile, without all of scipy.stats
 
+    estimate, replicates, reason = found
+    if estimate is None or replicates is None:
+        return Interval(estimate, reason=reason)
     reach = stdtrit(clusters - 1, (1 + confidence) / 2) * np.sqrt(clusters / (clusters - 1))
+    if symmetric:
+        half = float(reach * np.std(replicates))
+        return Interval(estimate, estimate - half, estimate + half)
     low, high = np.quantile(replicates, [ndtr(-reach), ndtr(reach)])
     return Interval(estimate, float(low), float(high))
 
 
-def _joint_level(compared: Sequence[_Compared], name: str, confidence: float) -> float:
+def _joint_level(compared: Sequence[_Resampled], confidence: float) -> float:
     """Return the level per interval for simultaneous intervals of a metric, by max-t."""
     from scipy.special import ndtr
 
     largest = np.zeros(1)
-    for each in compared:
-        found = each.of[name]
-        if found.estimate is None or found.replicates is None:
+    for estimate, replicates, _ in compared:
+        if estimate is None or replicates is None:
             continue
-        error = float(np.std(found.replicates))
+        error = float(np.std(replicates))
         if error > ROUNDING:  # constant replicates are skipped
-            largest = np.maximum(largest, np.abs(found.replicates - found.estimate) / error)
+            largest = np.maximum(largest, np.abs(replicates - estimate) / error)
     reach = float(np.quantile(largest, confidence))
     return min(max(confidence, float(ndtr(reach) - ndtr(-reach))), 1 - ROUNDING)  # level 1 is infinite
-
-
-def _symmetric(estimate: float, replicates: np.ndarray, confidence: float, clusters: int) -> Interval:
-    """Return an interval in standard errors, corrected for few users like :func:`_interval`.
-
-    Simultaneous levels lie far in the tails, where percentiles of a thousand resamples are noisy; their
-    standard deviation is not.
-    """
-    from scipy.special import stdtrit
-
-    reach = stdtrit(clusters - 1, (1 + confidence) / 2) * np.sqrt(clusters / (clusters - 1))
-    half = float(reach * np.std(replicates))
-    return Interval(estimate, estimate - half, estimate + half)

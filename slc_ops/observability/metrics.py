@@ -31,6 +31,40 @@ if TYPE_CHECKING:
     from slc_ops.registry import Version
 
 VERDICTS = ("promote", "hold", "reject")
+HELP = {
+    "slc_ops_info": "The version of slc_ops that answers.",
+    "slc_ops_broken_deployments": "Entries of the deployments file that cannot be used.",
+    "slc_ops_refresh_interval_seconds": "Time between scheduled refreshes.",
+    "slc_ops_disk_free_bytes": "Bytes that are free below SLC_OPS_HOME.",
+    "slc_ops_disk_least_bytes": "Minimum of free bytes (SLC_OPS_MIN_FREE_MB).",
+    "slc_ops_refresh_duration_seconds": "From the first step to the registered version, of the newest "
+    "refreshed window.",
+    "slc_ops_refresh_finished_timestamp_seconds": "When the newest window's refresh was finished.",
+    "slc_ops_step_duration_seconds": "Duration of each step, of the newest refreshed window.",
+    "slc_ops_step_failed": "1 if the last attempt of a step failed.",
+    "slc_ops_window_rows": "Rows of the newest validated window.",
+    "slc_ops_window_quarantined_rows": "Rows of the newest validated window that were quarantined.",
+    "slc_ops_window_quarantined_share": "Their share of its rows.",
+    "slc_ops_window_failed_share": "Share of its rows that fail a check of single rows.",
+    "slc_ops_window_stopped": "1 if validation stopped the newest window.",
+    "slc_ops_window_end_timestamp_seconds": "End of the newest validated window.",
+    "slc_ops_quality": "A method on the newest window, fitted on the windows before it.",
+    "slc_ops_gain_over_platt": "Gain over Platt scaling on the same rows; above 0 is better for "
+    "every metric.",
+    "slc_ops_refreshes": "Refreshes on disk by their verdict.",
+    "slc_ops_served_off_share": "Share of rows whose served probability differs from that of their version.",
+    "slc_ops_served_rows": "Rows of the newest audited window by the version that served them.",
+    "slc_ops_served_stale_rows": "Rows that an older version served after a newer one.",
+    "slc_ops_item_coverage": "Share of rows of the newest window with an item known to the champion.",
+    "slc_ops_unknown_items": "Items of the newest window unknown to the champion.",
+    "slc_ops_ledger_up": "1 if the ledger exists and can be read.",
+    "slc_ops_champion_version": "Version number of the champion.",
+    "slc_ops_champion_since_timestamp_seconds": "When the champion took over.",
+    "slc_ops_champion_age_seconds": "Time since the end of the newest window that the champion "
+    "was fitted on.",
+    "slc_ops_held_windows": "Newest consecutive windows whose change of champion was held.",
+}
+"""Every metric, in the order of the output."""
 
 
 class Gauge(GaugeMetricFamily):
@@ -49,35 +83,37 @@ class Gauge(GaugeMetricFamily):
         }
 
 
+class Gauges(dict[str, Gauge]):
+    """All metrics by their name in :data:`HELP`."""
+
+    def __init__(self) -> None:
+        super().__init__((name, Gauge(name, text)) for name, text in HELP.items())
+
+    def add(self, name: str, value: float, **labels: str) -> None:
+        """Add a value to a metric."""
+        self[name].add(value, **labels)
+
+
 def collect(installation: Installation, now: datetime) -> list[Gauge]:
     """Return every metric at the time ``now``."""
-    info = Gauge("slc_ops_info", "The version of slc_ops that answers.")
-    info.add(1, version=__version__)
+    found = Gauges()
     deployments, broken = read_deployments(installation.deployments_file)
-    wrong = Gauge("slc_ops_broken_deployments", "Entries of the deployments file that cannot be used.")
-    wrong.add(len(broken))
     names = sorted(deployments)
-    interval = Gauge("slc_ops_refresh_interval_seconds", "Time between scheduled refreshes.")
+    found.add("slc_ops_info", 1, version=__version__)
+    found.add("slc_ops_broken_deployments", len(broken))
+    found.add("slc_ops_disk_free_bytes", free_bytes(installation))
+    found.add("slc_ops_disk_least_bytes", ServiceVariables.read().min_free_mb << 20)
     for name in names:
         every = deployments[name].cadence.days * deployments[name].refresh_every
-        interval.add(86400 * every, deployment=name)
-    free = Gauge("slc_ops_disk_free_bytes", "Bytes that are free below SLC_OPS_HOME.")
-    least = Gauge("slc_ops_disk_least_bytes", "Minimum of free bytes (SLC_OPS_MIN_FREE_MB).")
-    free.add(free_bytes(installation))
-    least.add(ServiceVariables.read().min_free_mb << 20)
+        found.add("slc_ops_refresh_interval_seconds", 86400 * every, deployment=name)
+        _refresh_metrics(found, installation, name)
+        _window_metrics(found, installation, name)
+        _served_metrics(found, installation, name)
     decided = {name: list(outcomes(installation.refreshes(name))) for name in names}
-    return [
-        info,
-        wrong,
-        interval,
-        free,
-        least,
-        *_refresh_metrics(installation, names),
-        *_window_metrics(installation, names),
-        *_quality_metrics(decided),
-        *_served_metrics(installation, names),
-        *_champion_metrics(installation, decided, now),
-    ]
+    for name in names:
+        _quality_metrics(found, name, decided[name])
+    _champion_metrics(found, installation, decided, now)
+    return list(found.values())
 
 
 class WithValues(Collector):
@@ -111,25 +147,16 @@ def render(metrics: Iterable[Gauge]) -> str:
     return generate_latest(registry_of(lambda: metrics)).decode()
 
 
-def _refresh_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
-    duration = Gauge(
-        "slc_ops_refresh_duration_seconds",
-        "From the first step to the registered version, of the newest refreshed window.",
-    )
-    finished = Gauge(
-        "slc_ops_refresh_finished_timestamp_seconds", "When the newest window's refresh was finished."
-    )
-    steps = Gauge("slc_ops_step_duration_seconds", "Duration of each step, of the newest refreshed window.")
-    failed = Gauge("slc_ops_step_failed", "1 if the last attempt of a step failed.")
-    for name in names:
-        records = {record["step"]: record for record in newest_steps(installation, name)[1]}
-        for step, record in records.items():
-            steps.add(record["ended"] - record["started"], deployment=name, step=step)
-            failed.add(record["outcome"] == "failed", deployment=name, step=step)
-        if (seconds := _wall_clock(records)) is not None:
-            duration.add(seconds, deployment=name)
-            finished.add(records["publish"]["ended"], deployment=name)
-    return [duration, finished, steps, failed]
+def _refresh_metrics(found: Gauges, installation: Installation, name: str) -> None:
+    """Add the steps of the newest refreshed window."""
+    records = {record["step"]: record for record in newest_steps(installation, name)[1]}
+    for step, record in records.items():
+        seconds = record["ended"] - record["started"]
+        found.add("slc_ops_step_duration_seconds", seconds, deployment=name, step=step)
+        found.add("slc_ops_step_failed", record["outcome"] == "failed", deployment=name, step=step)
+    if (whole := _wall_clock(records)) is not None:
+        found.add("slc_ops_refresh_duration_seconds", whole, deployment=name)
+        found.add("slc_ops_refresh_finished_timestamp_seconds", records["publish"]["ended"], deployment=name)
 
 
 def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
@@ -140,124 +167,89 @@ def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
     return float(last["ended"] - first["started"])
 
 
-def _window_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
-    rows = Gauge("slc_ops_window_rows", "Rows of the newest validated window.")
-    quarantined = Gauge(
-        "slc_ops_window_quarantined_rows", "Rows of the newest validated window that were quarantined."
-    )
-    share = Gauge("slc_ops_window_quarantined_share", "Their share of its rows.")
-    failing = Gauge("slc_ops_window_failed_share", "Share of its rows that fail a check of single rows.")
-    stopped = Gauge("slc_ops_window_stopped", "1 if validation stopped the newest window.")
-    ends = Gauge("slc_ops_window_end_timestamp_seconds", "End of the newest validated window.")
-    for name in names:
-        _, result = newest_validation(installation, name)
-        if not result:
-            continue
-        rows.add(result["rows"], deployment=name)
-        quarantined.add(result["quarantined"], deployment=name)
-        if result["rows"]:
-            share.add(result["quarantined"] / result["rows"], deployment=name)
-            for check, count in result.get("statistics", {}).get("failed", {}).items():
-                failing.add(count / result["rows"], deployment=name, check=check)
-        stopped.add(result["status"] == "stopped", deployment=name)
-        ends.add(Window.from_dict(result["window"]).end.timestamp(), deployment=name)
-    return [rows, quarantined, share, failing, stopped, ends]
+def _window_metrics(found: Gauges, installation: Installation, name: str) -> None:
+    """Add the rows of the newest validated window."""
+    _, result = newest_validation(installation, name)
+    if not result:
+        return
+    rows, quarantined = result["rows"], result["quarantined"]
+    found.add("slc_ops_window_rows", rows, deployment=name)
+    found.add("slc_ops_window_quarantined_rows", quarantined, deployment=name)
+    if rows:
+        found.add("slc_ops_window_quarantined_share", quarantined / rows, deployment=name)
+        for check, count in result.get("statistics", {}).get("failed", {}).items():
+            found.add("slc_ops_window_failed_share", count / rows, deployment=name, check=check)
+    found.add("slc_ops_window_stopped", result["status"] == "stopped", deployment=name)
+    end = Window.from_dict(result["window"]).end
+    found.add("slc_ops_window_end_timestamp_seconds", end.timestamp(), deployment=name)
 
 
 def _champion_metrics(
-    installation: Installation, decided: Mapping[str, Decided], now: datetime
-) -> Iterator[Gauge]:
-    """Read the champions from the ledger; if it fails, only ``slc_ops_ledger_up`` has a value."""
+    found: Gauges, installation: Installation, decided: Mapping[str, Decided], now: datetime
+) -> None:
+    """Add the champions of the ledger; if it fails, only ``slc_ops_ledger_up`` has a value."""
     from slc_ops.registry import Registry
     from slc_ops.registry.overview import glance
 
-    up = Gauge("slc_ops_ledger_up", "1 if the ledger exists and can be read.")
-    version = Gauge("slc_ops_champion_version", "Version number of the champion.")
-    since = Gauge("slc_ops_champion_since_timestamp_seconds", "When the champion took over.")
-    age = Gauge(
-        "slc_ops_champion_age_seconds",
-        "Time since the end of the newest window that the champion was fitted on.",
-    )
-    held = Gauge("slc_ops_held_windows", "Newest consecutive windows whose change of champion was held.")
     try:
         registry = Registry.open(installation, create=False)
-        found = {name: glance(registry.ledger, name) for name in decided}
-        for name, each in found.items():
+        for name, each in {name: glance(registry.ledger, name) for name in decided}.items():
             champion = each.champion
             if champion is not None and each.last is not None:
-                version.add(champion.number, deployment=name)
-                since.add(each.last.at.timestamp(), deployment=name)
-                age.add((now - champion.window.end).total_seconds(), deployment=name)
-            held.add(held_in_a_row(decided[name], each.line), deployment=name)
-        yield from _item_metrics(installation, {name: each.champion for name, each in found.items()})
-        up.add(registry.ledger.database.present)
+                found.add("slc_ops_champion_version", champion.number, deployment=name)
+                since = each.last.at.timestamp()
+                found.add("slc_ops_champion_since_timestamp_seconds", since, deployment=name)
+                age = (now - champion.window.end).total_seconds()
+                found.add("slc_ops_champion_age_seconds", age, deployment=name)
+                if (covered := _coverage(installation, champion)) is not None:
+                    found.add("slc_ops_item_coverage", covered[0], deployment=name)
+                    found.add("slc_ops_unknown_items", covered[1], deployment=name)
+            found.add("slc_ops_held_windows", held_in_a_row(decided[name], each.line), deployment=name)
+        found.add("slc_ops_ledger_up", registry.ledger.database.present)
     except RegistryError:
-        up.add(0)
-    yield from (up, version, since, age, held)
+        found.add("slc_ops_ledger_up", 0)
 
 
-def _quality_metrics(decided: Mapping[str, Decided]) -> list[Gauge]:
-    """Return every metric by method on the newest window with evidence, and the number of verdicts."""
+def _quality_metrics(found: Gauges, name: str, decided: Decided) -> None:
+    """Add every metric by method on the newest window with evidence, and the number of verdicts."""
     from slc_ops.evidence.metrics import METRICS, paired_metrics
 
-    value = Gauge("slc_ops_quality", "A method on the newest window, fitted on the windows before it.")
-    gain = Gauge(
-        "slc_ops_gain_over_platt",
-        "Gain over Platt scaling on the same rows; above 0 is better for every metric.",
-    )
-    verdicts = Gauge("slc_ops_refreshes", "Refreshes on disk by their verdict.")
-    for name, found in decided.items():
-        count = Counter(outcome.verdict for window in found for _, outcome in window)
-        for verdict in VERDICTS:
-            verdicts.add(count[verdict], deployment=name, verdict=verdict)
-        if not found:
-            continue
-        newest = found[-1][-1][1]
-        for method, figures in newest.quality.items():
-            for metric in METRICS:
-                if metric in figures:
-                    value.add(figures[metric], deployment=name, method=method, metric=metric)
-        for method, intervals in newest.gains.items():
-            for each in paired_metrics() if method != "platt" else ():
-                for bound, number in _gains(intervals.get(each.name), each.better).items():
-                    gain.add(number, deployment=name, method=method, metric=each.name, bound=bound)
-    return [value, gain, verdicts]
+    count = Counter(outcome.verdict for window in decided for _, outcome in window)
+    for verdict in VERDICTS:
+        found.add("slc_ops_refreshes", count[verdict], deployment=name, verdict=verdict)
+    if not decided:
+        return
+    newest = decided[-1][-1][1]
+    for method, figures in newest.quality.items():
+        for metric in METRICS:
+            if metric in figures:
+                found.add("slc_ops_quality", figures[metric], deployment=name, method=method, metric=metric)
+    for method, intervals in newest.gains.items():
+        for each in paired_metrics() if method != "platt" else ():
+            for bound, number in _gains(intervals.get(each.name), each.better).items():
+                found.add(
+                    "slc_ops_gain_over_platt",
+                    number,
+                    deployment=name,
+                    method=method,
+                    metric=each.name,
+                    bound=bound,
+                )
 
 
-def _served_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
-    """Return the newest audit's results, if logs contain the served probabilities."""
-    off = Gauge(
-        "slc_ops_served_off_share",
-        "Share of rows whose served probability differs from that of their version.",
-    )
-    rows = Gauge("slc_ops_served_rows", "Rows of the newest audited window by the version that served them.")
-    stale = Gauge("slc_ops_served_stale_rows", "Rows that an older version served after a newer one.")
-    for name in names:
-        _, found = newest_audit(installation, name)
-        if not found:
-            continue
-        off.add(found["share"], deployment=name)
-        stale.add(sum(each["rows"] for each in found["served"] if each["stale"]), deployment=name)
-        by_version: Counter[int] = Counter()
-        for each in found["served"]:
-            by_version[each["version"]] += each["rows"]
-        for version, number in sorted(by_version.items()):
-            rows.add(number, deployment=name, version=str(version))
-    return [off, rows, stale]
-
-
-def _item_metrics(installation: Installation, champions: "Mapping[str, Version | None]") -> list[Gauge]:
-    """Return the champion's coverage of the newest window's items, if its refresh is on disk."""
-    known = Gauge(
-        "slc_ops_item_coverage", "Share of rows of the newest window with an item known to the champion."
-    )
-    unknown = Gauge("slc_ops_unknown_items", "Items of the newest window unknown to the champion.")
-    for name, champion in champions.items():
-        found = None if champion is None else _coverage(installation, champion)
-        if found is not None:
-            known.add(found[0], deployment=name)
-            unknown.add(found[1], deployment=name)
-    return [known, unknown]
+def _served_metrics(found: Gauges, installation: Installation, name: str) -> None:
+    """Add the newest audit's results, if logs contain the served probabilities."""
+    _, audit = newest_audit(installation, name)
+    if not audit:
+        return
+    by_version: Counter[int] = Counter()
+    for each in audit["served"]:
+        by_version[each["version"]] += each["rows"]
+    found.add("slc_ops_served_off_share", audit["share"], deployment=name)
+    stale = sum(each["rows"] for each in audit["served"] if each["stale"])
+    found.add("slc_ops_served_stale_rows", stale, deployment=name)
+    for version, number in sorted(by_version.items()):
+        found.add("slc_ops_served_rows", number, deployment=name, version=str(version))
 
 
 def _gains(found: dict[str, Any] | None, better: int) -> dict[str, float]:

@@ -10,7 +10,7 @@ task: a notification must not break the refresh.
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -65,10 +65,22 @@ def announce(
 ) -> None:
     """Notify of an event; ``links`` are names and addresses of pages.
 
-    ``context`` is that of the running task, or empty on a terminal.
+    ``context`` is that of the running task, or empty on a terminal. Controls have the default settings.
     """
-    made = event_of(event, deployment, sentence, context, window)
-    tell(replace(made, links=dict(links), reminder=reminder), settings_of(deployment), context)
+    run, ti = context.get("dag_run"), context.get("ti")
+    made = Event(
+        event=event,
+        deployment=deployment,
+        sentence=without_secrets(sentence),
+        window=window,
+        dag_id=getattr(run, "dag_id", None),
+        run_id=getattr(run, "run_id", None),
+        task_id=getattr(ti, "task_id", None),
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        links=dict(links),
+        reminder=reminder,
+    )
+    tell(made, Notify() if event == "control" else settings_of(deployment), context)
 
 
 def champion_sentence(event: str, champion: "Version", actor: str, reason: str) -> str:
@@ -175,18 +187,3 @@ def _connection(webhook: str | None) -> Connection | None:
     if found is None and webhook is not None:
         raise SettingsError(f"there is no Airflow connection {webhook!r}")
     return found
-
-
-def event_of(event: str, deployment: str, sentence: str, context: Any, window: str | None = None) -> Event:
-    """Return an event with the run and the task of its context, and the current time."""
-    run, ti = context.get("dag_run"), context.get("ti")
-    return Event(
-        event=event,
-        deployment=deployment,
-        sentence=without_secrets(sentence),
-        window=window,
-        dag_id=getattr(run, "dag_id", None),
-        run_id=getattr(run, "run_id", None),
-        task_id=getattr(ti, "task_id", None),
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )

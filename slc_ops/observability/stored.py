@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,6 @@ from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.registry import Version
-
-_KEPT = (
-    "sentence", "versions", "status", "findings", "verdict", "kind", "decision", "renewal",
-    "served", "off", "share", "rows", "tolerance", "window", "quarantined", "statistics",
-    "step", "started", "ended", "outcome", "error",
-)  # fmt: skip
-"""The keys that the cache holds; a verdict has many more."""
 
 
 def newest_with(directory: Path, holding: str) -> Path | None:
@@ -73,23 +65,15 @@ def refresh_of(installation: Installation, version: "Version") -> Origin | None:
 
 
 def stored_json(installation: Installation, path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file below the home; {} if it is unreadable or reached by a link.
-
-    The answer is cached until the file changes.
-    """
+    """Return the object in a JSON file below the home; {} if it is unreadable or reached by a link."""
     try:
-        return {} if reached_by_link(installation, path) else _parsed(path, path.stat().st_mtime_ns)
+        found = None if reached_by_link(installation, path) else read_json(path)
     except (SlcError, OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 def reached_by_link(installation: Installation, path: Path) -> bool:
     """Return True if a component of ``path`` below the home is a symbolic link."""
     below = path.relative_to(installation.home).parts
     return any(installation.home.joinpath(*below[: count + 1]).is_symlink() for count in range(len(below)))
-
-
-@lru_cache(maxsize=2048)
-def _parsed(path: Path, changed: int) -> dict[str, Any]:
-    value = read_json(path)
-    return {key: value[key] for key in _KEPT if key in value} if isinstance(value, dict) else {}

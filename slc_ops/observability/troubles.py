@@ -7,9 +7,12 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.base.files import write_json
 from slc_ops.base.json_form import JsonForm
+from slc_ops.base.window import Window
 from slc_ops.observability.stored import newest_steps, newest_validation
 from slc_ops.refresh.versions import outcomes
 from slc_ops.settings.deployments import Deployment
@@ -99,6 +102,26 @@ def late(installation: Installation, name: str, settings: Deployment, now: datet
     if decided and decided[-1]["end"] < window.as_dict()["end"]:
         since = f"the newest is of {decided[-1]['start'][:10]}"
         yield Trouble("late", f"no verdict exists for window {window}, {since}", RUNBOOKS + "late-verdict")
+
+
+def late_window(installation: Installation, name: str, at: datetime) -> Window | None:
+    """Return the newest window whose verdict was due at ``at``; None if it has one or was notified."""
+    settings = installation.deployment(name)
+    if settings.verdict_due is None:
+        return None
+    window = settings.newest_window(at - settings.verdict_due)
+    if window.start < settings.starts_at or _note(installation, name, window).exists():
+        return None
+    return None if any(outcomes(installation.refreshes(name), window)) else window
+
+
+def note_notified(installation: Installation, name: str, window: Window) -> None:
+    """Record the notification, so that it is sent once."""
+    write_json(_note(installation, name, window), {"window": window.as_dict()})
+
+
+def _note(installation: Installation, name: str, window: Window) -> Path:
+    return installation.home / "late" / name / f"{window.key}.json"
 
 
 def disk(installation: Installation) -> Iterator[Trouble]:

@@ -21,9 +21,10 @@ import numpy as np
 from slc_ops.evidence.auc import auc
 from slc_ops.evidence.compare import compare
 from slc_ops.evidence.detectability import detectability
-from slc_ops.evidence.metrics import METRICS, metrics_of
+from slc_ops.evidence.evaluation import evaluate
+from slc_ops.evidence.metrics import METRICS
 from slc_ops.evidence.slices import by_density
-from slc_ops.evidence.uncertainty import Clusters, Interval, difference, user_sums
+from slc_ops.evidence.uncertainty import Interval, difference
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.curves import Affine
@@ -91,16 +92,18 @@ def means(pairs: Sequence[Mapping[str, Rows]]) -> dict[str, Rows]:
     return {name: _mean_rows([row for tables in pairs for row in tables[name]]) for name in shared}
 
 
-def _mean_rows(rows: Rows) -> Rows:
-    groups: dict[tuple[Any, ...], Rows] = {}
+def by_kind(rows: Rows, ignored: Sequence[str] = ()) -> dict[tuple[tuple[str, Any], ...], Rows]:
+    """Group rows by their texts and settings, without the ``ignored`` ones."""
+    groups: dict[tuple[tuple[str, Any], ...], Rows] = {}
     for row in rows:
-        kind = tuple(
-            (name, value) for name, value in row.items()
-            if (isinstance(value, str) or name in SETTINGS) and name not in DESCRIPTIVE
-        )  # fmt: skip
-        groups.setdefault(kind, []).append(row)
+        kind = (each for each in row.items() if isinstance(each[1], str) or each[0] in SETTINGS)
+        groups.setdefault(tuple(each for each in kind if each[0] not in ignored), []).append(row)
+    return groups
+
+
+def _mean_rows(rows: Rows) -> Rows:
     found = []
-    for kind, members in groups.items():
+    for kind, members in by_kind(rows, DESCRIPTIVE).items():
         mean: dict[str, Any] = {**dict(kind), "pairs": len(members)}
         left_out = {name for name, _ in kind} | set(DESCRIPTIVE)
         for name in members[0]:
@@ -150,33 +153,25 @@ def over_time(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
 
 def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
     """Compare SLC with ``rescal_iso`` and Platt in each tercile of observations per item, with intervals."""
-    weight = test.weight if test.weighted else None
-    clusters = Clusters.of(test.user_codes, test.n_rows)
-    probability = {name: fitted[name].apply(test) for name in ("platt", "rescal_iso", "slc")}
+    slicing = (by_density(calibration, test),)
+    found = {name: evaluate(fitted[name], test, slicing).parts for name in ("platt", "rescal_iso", "slc")}
     rows = []
-    for part in by_density(calibration, test).of(test):
-        chosen = np.flatnonzero(part.rows)
-        if not chosen.size:
-            continue
-        mass = None if weight is None else weight[chosen]
-        label = test.label[chosen]
-        sums = {
-            name: user_sums(label, p[chosen], clusters.take(chosen), mass) for name, p in probability.items()
-        }
-        ece = {name: metrics_of(label, p[chosen], mass)["ece"] or 0.0 for name, p in probability.items()}
+    for k, ours in enumerate(found["slc"]):
         for reference in ("rescal_iso", "platt"):
-            found = difference(sums["slc"], sums[reference])
-            rows.append(
-                {
-                    "slice": part.name,
-                    "observations": part.label,
-                    "against": reference,
-                    "rows": int(chosen.size),
-                    **spread("delta_auc", found.auc),
-                    **spread("delta_nll", found.nll),
-                    "delta_ece": ece["slc"] - ece[reference],
-                }
-            )
+            theirs = found[reference][k]
+            if ours.users is not None and theirs.users is not None:  # the slice has rows
+                gain = difference(ours.users, theirs.users)
+                rows.append(
+                    {
+                        "slice": ours.name,
+                        "observations": ours.label,
+                        "against": reference,
+                        "rows": ours.metrics.n,
+                        **spread("delta_auc", gain.auc),
+                        **spread("delta_nll", gain.nll),
+                        "delta_ece": (ours.metrics["ece"] or 0.0) - (theirs.metrics["ece"] or 0.0),
+                    }
+                )
     return rows
 
 
@@ -203,11 +198,10 @@ def links(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[str
     raw = variants["static, raw"] = replace(fitted["slc"], link=Affine())
     variants["static, offset-Platt (slc)"] = fitted["slc"]
     variants["static, isotonic (slc_iso)"] = fitted["slc_iso"]
-    weight = test.weight if test.weighted else None
-    answers = {name: each.apply(test) for name, each in variants.items()}
+    found = {name: evaluate(each, test).metrics for name, each in variants.items()}
     shifted, later = (sweeps.with_logits(log, _logit(raw.apply(log))) for log in (calibration, test))
-    answers["static, scaled a(η₀ + b) + b₀"] = fit_prepared("platt", Calibration(shifted)).apply(later)
-    found = {name: metrics_of(test.label, p, weight) for name, p in answers.items()}
+    scaled = fit_prepared("platt", Calibration(shifted))
+    found["static, scaled a(η₀ + b) + b₀"] = evaluate(scaled, later).metrics
     return [{"link": name, "auc": m.auc, "nll": m.nll, "ece": m["ece"]} for name, m in found.items()]
 
 
@@ -219,11 +213,7 @@ def _logit(p: Floats) -> Floats:
 
 def ridge(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
     """Compare the converged ridge estimate with the single step, with intervals."""
-    weight = test.weight if test.weighted else None
-    clusters = Clusters.of(test.user_codes, test.n_rows)
-    sums = {
-        name: user_sums(test.label, fitted[name].apply(test), clusters, weight) for name in ("ridge", "slc")
-    }
+    sums = {name: evaluate(fitted[name], test).users for name in ("ridge", "slc")}
     found = difference(sums["ridge"], sums["slc"])
     return [
         {

@@ -10,7 +10,17 @@ from slc_ops.base.text import MISSING, count, number
 from slc_ops.evidence.uncertainty import Interval
 from slc_ops.paper.analyses import SETTINGS
 from slc_ops.reporting.figures.forests import Row, forest
-from slc_ops.reporting.style import ACCENT, CHAMPION, INK, MUTED, label_end, new_figure, save, styled
+from slc_ops.reporting.style import (
+    ACCENT,
+    CHAMPION,
+    INK,
+    MUTED,
+    label_end,
+    label_ends,
+    new_figure,
+    save,
+    styled,
+)
 
 Rows = list[dict[str, Any]]
 
@@ -114,7 +124,7 @@ def draw_all(directory: Path, tables: dict[str, Rows]) -> set[str]:
                        ("regime_1pl", draw_regime), ("regime_2pl", draw_regime)):  # fmt: skip
         if tables.get(name):
             with styled(name):
-                save(draw(tables[name]), name, directory)
+                save(draw(tables[name]), directory / name, TITLES[name])
             drawn.add(name)
     return drawn
 
@@ -135,12 +145,12 @@ def draw_over_time(rows: Rows) -> Any:
         for name, colour, style, width in lines:
             y = [_number(row[f"{name}_auc"]) for row in rows]
             axis.plot(x, y, color=colour, linestyle=style, linewidth=width)
-            ends.append((y[-1], name, colour))
+            ends.append((x[-1], y[-1], name, colour))
         axis.set_title(title)
         axis.set_xlabel("slice of the test rows, early to late")
         axis.set_xticks(x)
         axis.set_xlim(min(x) - 0.3, max(x) + 0.22 * len(x))
-        _label_ends(axis, x[-1], ends)
+        label_ends(axis, ends, 0.09)
     return figure
 
 
@@ -236,13 +246,3 @@ def draw_regime(rows: Rows) -> Any:
     lines, names = axes[0].get_legend_handles_labels()
     figure.legend(lines, names, title="drift Q", loc="outside right center", frameon=False)
     return figure
-
-
-def _label_ends(axis: Any, x: float, ends: list[tuple[float, str, Any]]) -> None:
-    """Label the ends of lines; move labels apart if they overlap."""
-    low, high = axis.get_ylim()
-    gap = 0.09 * (high - low)
-    height = -float("inf")
-    for y, text, colour in sorted(ends, key=lambda end: end[0]):
-        height = max(y, height + gap)
-        label_end(axis, x, height, text, colour)

@@ -35,7 +35,8 @@ class ChampionReference:
 
     def score(self, folds: "FoldPlan", scores: Path, engine: "Engine") -> "Champion":
         """Score it on the newest rows; an unreadable champion is reported, not skipped."""
-        from slc_ops.evidence.backtest import Champion, compare_champion
+        from slc_ops.evidence.backtest import compare_champion
+        from slc_ops.evidence.results import Champion
 
         try:
             parameters = self.read()

@@ -27,23 +27,22 @@ def fit(plan: Plan, fold: "Fold") -> Path:
     rows that are opened once.
     """
     from slc_ops.evidence.scoring import score_fold
-    from slc_ops.evidence.tuning import OptionGrid
-    from slc_ops.refresh.reuse import fold_fit_key, kept_fit, reuse_score, score_key
+    from slc_ops.refresh.reuse import fit_key, kept_fit, reuse_score, score_key
 
-    options, grid = fit_options(plan), OptionGrid.of(rules_of(plan))
+    options, rules = fit_options(plan), rules_of(plan)
     keys = {
-        method: score_key(plan, fold, method, options, grid) for method in ladder(plan.settings["methods"])
+        method: score_key(plan, fold, method, options, rules) for method in ladder(plan.settings["methods"])
     }
     missing = [method for method, key in keys.items() if not reuse_score(plan, fold, method, key)]
     if missing:
         fixed = [method for method in missing if fold.test is not None and not method_named(method).tunes]
-        fits = {method: kept_fit(plan, method, fold_fit_key(plan, fold, method, options)) for method in fixed}
+        fits = {method: kept_fit(plan, method, fit_key(plan, fold, method, options)) for method in fixed}
         score_fold(
             fold,
             missing,
             plan.files.scores,
             options=options,
-            grid=grid,
+            rules=rules,
             keys=keys,
             fits={method: found for method, found in fits.items() if found is not None},
             engine=engine_of_plan(plan),
@@ -62,7 +61,8 @@ def backtest(installation: Installation, plan: Plan, champion: ChampionReference
         The backtest's file. A finished one is returned if it matches that champion; otherwise only the
             champion's part is computed again.
     """
-    from slc_ops.evidence.backtest import Champion, assemble
+    from slc_ops.evidence.backtest import assemble
+    from slc_ops.evidence.results import Champion
 
     target = plan.files.backtest
     reference = champion or current_champion(installation, plan.deployment)
@@ -95,10 +95,11 @@ def detectability(plan: Plan) -> Path:
     """Compute the drifts that the calibration rows of the newest fold could show; return the directory."""
     from slc_ops.evidence.detectability import detectability as report
     from slc_ops.evidence.detectability import write_detectability
+    from slc_ops.evidence.folds import FoldRows
 
     target = plan.files.detectability
     if not target.exists():
-        log = folds_of(plan).newest.calibration_log(engine_of_plan(plan))
+        log = FoldRows(folds_of(plan).newest, engine_of_plan(plan)).calibration.log
         write_detectability(report(log, time_bins=plan.settings["time_bins"]), target)
     return target
 

@@ -1,24 +1,20 @@
 """The parameters that a refresh publishes: fitted up to the newest window, compared with past renewals."""
 
-import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import FitError, InputError
-from slc_ops.base.methods import method_named
-from slc_ops.refresh.plan import Plan, PlannedWindow
-from slc_ops.refresh.window_rules import Reach, forgetting, plan_folds, starts_up_to
+from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.window_rules import Reach, next_fold, plan_folds
 
 if TYPE_CHECKING:
-    from slc_ops.evidence.folds import FoldPlan
+    from slc_ops.evidence.folds import FoldPlan, FoldRows
     from slc_ops.evidence.renewal import Renewal
     from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.methods.fitting.options import EarlierOffsets, FitOptions
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.engine import Engine
-    from slc_ops.rows.rows import Log
 
 
 def folds_of(plan: Plan) -> "FoldPlan":
@@ -78,62 +74,30 @@ def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
     return EarlierOffsets(version, items, as_numpy(known.items.column("offset")))
 
 
-def rows_to_learn_from(
-    plan: Plan, method: str, options: dict[str, Any]
-) -> "tuple[Calibration, Calibration | None, Calibration | None]":
-    """Return the calibrations up to the refreshed window, opened once.
+def published_rows(plan: Plan, method: str, options: dict[str, Any]) -> "FoldRows":
+    """Return the rows of a method's published fit: those of the fold after the newest window."""
+    from slc_ops.evidence.folds import FoldRows
 
-    The link's; the long memory if it is longer; that of a method that forgets.
-    """
-    from slc_ops.methods.fitting.calibration import Calibration
-    from slc_ops.methods.fitting.summed_log import SummedLog
-    from slc_ops.methods.fitting.window_sums import open_windows
-
-    engine, chosen = engine_of_plan(plan), replace(fit_options(plan), **options)
-    known, widest = method_named(method), None
-
-    def opened(windows: Sequence[PlannedWindow]) -> "Log":
-        """Open windows; shorter memories are the end of the widest one, which is read."""
-        if isinstance(widest, SummedLog):
-            return widest.last_windows(len(windows))
-        return open_windows(engine, [each.log for each in windows])
-
-    reach = Reach.of(plan.settings)
-    starts = starts_up_to(plan.window, reach)
-    older = long = None
-    if known.forgets and plan.older:
-        widest = opened(plan.older)
-        older = Calibration(widest, None, chosen, forgetting(plan.window, reach), starts)
-    if known.long_memory and len(plan.learned) > len(plan.linked):
-        long = Calibration(opened(plan.learned), None, chosen, None, starts)
-        widest = widest or long.log
-    return Calibration(opened(plan.linked), None, chosen, None, starts), long, older
+    windows = [(each.window, each.log) for each in plan.windows]
+    fold, chosen = next_fold(windows, Reach.of(plan.settings)), replace(fit_options(plan), **options)
+    return FoldRows(fold, engine_of_plan(plan), chosen, [method])
 
 
-def fitted(
-    plan: Plan,
-    method: str,
-    calibration: "Calibration",
-    long: "Calibration | None",
-    older: "Calibration | None",
-    target: Path,
-) -> "ParameterSet":
+def fitted(plan: Plan, method: str, rows: "FoldRows", target: Path) -> "ParameterSet":
     """Return the method fitted on the windows up to the refreshed one, read from ``target`` or fitted.
 
     Raises :class:`~slc_ops.base.errors.FitError` if it cannot be fitted.
     """
-    from slc_ops.methods import fit_prepared
+    from slc_ops.evidence.scoring import fit_on
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.refresh.reuse import fit_key, forget_key, keep_key
 
     if target.exists() and (known := ParameterSet.read(target)).method == method:
         return known
     forget_key(target)
-    begun = time.perf_counter()
-    parameters = fit_prepared(method, calibration, long, older)
-    seconds = time.perf_counter() - begun
-    versions, rule = calibration.log.backbone_versions, plan.settings["on_backbone_mismatch"]
-    parameters.with_provenance(
+    found = fit_on(rows, method, rows.options)
+    versions, rule = rows.calibration.log.backbone_versions, plan.settings["on_backbone_mismatch"]
+    found.parameters.with_provenance(
         deployment=plan.deployment,
         window=plan.window,
         backbone_version=versions[0] if len(versions) == 1 else None,
@@ -142,11 +106,7 @@ def fitted(
         code_version=plan.code_version,
         on_backbone_mismatch=None if rule == "frozen" else rule,
     ).write(target)
-    windows, chosen_on = plan.learned if method_named(method).long_memory else plan.linked, 0
-    if older is not None:
-        windows, chosen_on = plan.older, len(plan.learned)
-    logs = [each.log for each in windows]
-    keep_key(target, fit_key(plan, method, calibration.options, logs, len(plan.linked), chosen_on), seconds)
+    keep_key(target, fit_key(plan, rows.fold, method, rows.options), found.seconds)
     return ParameterSet.read(target)
 
 
@@ -156,8 +116,8 @@ def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -
     from slc_ops.evidence.scoring import read_parameters
 
     try:
-        calibration, long, older = rows_to_learn_from(plan, method, options)
-        after = fitted(plan, method, calibration, long, older, target)
+        rows = published_rows(plan, method, options)
+        after = fitted(plan, method, rows, target)
     except (FitError, InputError) as error:
         text = f"{method} could not be fitted with {plan.window}: {error}; the parameters that serve stay"
         return Renewal(False, False, None, None, text)
@@ -166,8 +126,8 @@ def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -
     return check_renewal(
         after,
         past,
-        calibration.logit_moments,
-        slope_error=slope_error(calibration),
+        rows.calibration.logit_moments,
+        slope_error=slope_error(rows.calibration),
         held_before=plan.held_before,
     )
 

@@ -23,7 +23,8 @@ from slc_ops.refresh.fitting import folds_of
 from slc_ops.refresh.gate import promote_if_allowed as promote
 from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.refresh.publishing import publish, write_report
-from slc_ops.refresh.schedule import check_window
+from slc_ops.refresh.versions import outcomes
+from slc_ops.refresh.window_rules import check_no_overlap, check_on_grid
 from slc_ops.refresh.windows import extract, validate
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import Installation
@@ -92,3 +93,11 @@ def refresh(
         if "promote" not in leave_out:
             tell(run("promote", lambda: promote(installation, plan)))
     return plan
+
+
+def check_window(installation: Installation, name: str, window: Window, *, hint: str = "--off-grid") -> None:
+    """Raise :class:`SettingsError` for a window off the grid, or overlapping with a refreshed one."""
+    cadence = installation.deployment(name).cadence
+    check_on_grid(window, cadence, name, hint=hint)
+    refreshed = [Window.from_dict(found[-1][1].window) for found in outcomes(installation.refreshes(name))]
+    check_no_overlap(window, refreshed, cadence, name, hint=hint)

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from slc_ops.base.json_form import JsonForm, to_json
 from slc_ops.base.parquet import parts_of
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
-from slc_ops.refresh.window_rules import Reach, is_held_before, memory_up_to
+from slc_ops.refresh.window_rules import Memory, Reach, is_held_before, memory_up_to
 from slc_ops.settings.deployments import Deployment
 
 NOT_IN_KEY = {
@@ -74,19 +74,21 @@ class Plan(JsonForm):
         return self.windows[-1]
 
     @property
-    def linked(self) -> Windows:
-        """The last of :attr:`learned`, for links and all methods with short memory."""
-        return fitted_windows(self.windows, self.settings)[0]
-
-    @property
     def learned(self) -> Windows:
         """The windows of the published parameters' fit."""
-        return fitted_windows(self.windows, self.settings)[1]
+        return self._among(self._memory.offsets)
 
     @property
     def older(self) -> Windows:
         """The windows of methods that forget; they end with those of :attr:`learned`."""
-        return fitted_windows(self.windows, self.settings)[2]
+        return self._among(self._memory.older)
+
+    @property
+    def _memory(self) -> Memory:
+        return memory_up_to(self.window, [each.window for each in self.windows], Reach.of(self.settings))
+
+    def _among(self, wanted: Collection[Window]) -> Windows:
+        return tuple(each for each in self.windows if each.window in wanted)
 
     @property
     def held_before(self) -> bool:
@@ -109,21 +111,6 @@ class Plan(JsonForm):
         return form
 
 
-def fitted_windows(
-    windows: Sequence[PlannedWindow], settings: dict[str, Any]
-) -> tuple[Windows, Windows, Windows]:
-    """Return the windows of a fit up to the last one: of the link, of the long memory, of forgetting methods.
-
-    Each is the end of the next; the last is empty if no method that forgets is compared.
-    """
-    memory = memory_up_to(windows[-1].window, [each.window for each in windows], Reach.of(settings))
-
-    def planned(part: Sequence[Window]) -> Windows:
-        return tuple(each for each in windows if each.window in part)
-
-    return planned(memory.link), planned(memory.offsets), planned(memory.older)
-
-
 def make_plan(
     name: str,
     deployment: Deployment,
@@ -142,12 +129,12 @@ def make_plan(
     replaced one meanwhile, and the windows must be validated again.
     """
     settings = deployment.model_dump(mode="json", exclude=NOT_IN_KEY)
-    _, learned, older = fitted_windows(windows, settings)
+    memory = memory_up_to(window, [each.window for each in windows], Reach.of(settings))
     input_digest = digest_json(
         {
             "windows": [[each.window.as_dict(), each.digest] for each in windows],
-            "learned": [each.window.as_dict() for each in learned],
-            **({"older": [each.window.as_dict() for each in older]} if older else {}),
+            "learned": [each.as_dict() for each in memory.offsets],
+            **({"older": [each.as_dict() for each in memory.older]} if memory.older else {}),
             **({"earlier": [[each.window.as_dict(), each.digest] for each in earlier]} if earlier else {}),
         }
     )

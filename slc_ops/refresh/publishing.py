@@ -185,6 +185,7 @@ def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]
     """
     from slc_ops.evidence.metrics import METRICS, paired_metrics
     from slc_ops.evidence.results import served_on
+    from slc_ops.evidence.uncertainty import Interval
     from slc_ops.evidence.verdict import since_start_of, statistic_of
 
     found = read_backtest(plan)
@@ -200,13 +201,7 @@ def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]
         "series": _means(series),
         **{name: None if own is None else own[name] for name in METRICS},
         **{f"platt_{name}": None if platt is None else platt[name] for name in paired},
-        "vs_platt": {
-            name: {
-                part: None if gain is None else getattr(gain[name], part)
-                for part in ("estimate", "low", "high")
-            }
-            for name in paired
-        },
+        "vs_platt": {name: (Interval(None) if gain is None else gain[name]).bounds for name in paired},
     }
 
 

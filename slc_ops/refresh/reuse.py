@@ -9,9 +9,9 @@ A fit is a function of its rows, the method, its options and the code; a score a
 keys, digests of all of these, are stored beside them. An unreadable fit counts as absent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,25 +31,21 @@ from slc_ops.evidence.scoring import (
     score_directory,
     write_score,
 )
-from slc_ops.evidence.tuning import OptionGrid
 from slc_ops.methods import FitOptions
 from slc_ops.parameters.parameter_set import ParameterSet, Provenance
 from slc_ops.refresh.files import SCORES
 from slc_ops.refresh.plan import Plan, same_file
+from slc_ops.settings.blocks import Decision
 
 SUFFIX = "-key.json"
 
 
-def fit_key(
-    plan: Plan, method: str, options: FitOptions, windows: Sequence[Path], links: int, chosen_on: int = 0
-) -> str:
-    """Return the cache key of a fit.
-
-    ``windows`` are all windows of the method's fit, the last ``links`` of them those of its link; a method
-    that forgets chooses its blocks on the last ``chosen_on``.
-    """
-    planned, known = {window.log: window for window in plan.windows}, method_named(method)
-    rows: list[Any] = [planned[path].rows_key for path in windows]
+def fit_key(plan: Plan, fold: Fold, method: str, options: FitOptions) -> str:
+    """Return the cache key of a fold's fit: the rows, those of the link, and the options that count."""
+    known, planned = method_named(method), {window.log: window for window in plan.windows}
+    forgets = known.forgets and bool(fold.older)
+    paths = fold.older if forgets else fold.offsets if known.long_memory else fold.calibration
+    rows: list[Any] = [planned[path].rows_key for path in paths]
     chosen: dict[str, Any] = {
         "prior_var": options.prior_var,
         "time_bins": options.time_bins,
@@ -57,18 +53,11 @@ def fit_key(
     }
     if known.long_memory:  # the time between windows counts
         rows += [[each.rows_key for each in plan.earlier]] if plan.earlier else []
-        chosen["windows"] = [planned[path].window.key for path in windows]
-    if known.forgets:
-        chosen |= {"effects": options.effects, "forget": [chosen_on, plan.settings["forget"]]}
-    return digest_json([rows, links, method, chosen])
-
-
-def fold_fit_key(plan: Plan, fold: Fold, method: str, options: FitOptions) -> str:
-    """Return the cache key of a fold's fit under these options."""
-    if method_named(method).forgets and fold.older:
-        return fit_key(plan, method, options, fold.older, len(fold.calibration), len(fold.offsets))
-    memory = fold.offsets if method_named(method).long_memory else fold.calibration
-    return fit_key(plan, method, options, memory, len(fold.calibration))
+        chosen["windows"] = [planned[path].window.key for path in paths]
+    if known.forgets:  # its blocks are chosen on the long memory
+        forget = [len(fold.offsets) if forgets else 0, plan.settings["forget"]]
+        chosen |= {"effects": options.effects, "forget": forget}
+    return digest_json([rows, len(fold.calibration), method, chosen])
 
 
 def keep_key(parameters: Path, key: str, seconds: float) -> None:
@@ -87,7 +76,7 @@ def _beside(parameters: Path) -> Path:
 
 def kept_fit(plan: Plan, method: str, key: str) -> Fitted | None:
     """Return an earlier refresh's fit under this key, without its provenance, or None."""
-    for path in sorted(plan.files.refreshes.glob(f"*/*/*parameters{SUFFIX}"), reverse=True):
+    for path in _kept(plan, f"*parameters{SUFFIX}"):
         with suppress(SlcError, OSError, ValueError, KeyError, TypeError):
             found = read_json(path)
             if found["key"] == key:
@@ -98,12 +87,13 @@ def kept_fit(plan: Plan, method: str, key: str) -> Fitted | None:
     return None
 
 
-def score_key(plan: Plan, fold: Fold, method: str, options: FitOptions, grid: OptionGrid) -> str:
+def score_key(plan: Plan, fold: Fold, method: str, options: FitOptions, rules: Decision) -> str:
     """Return the cache key of a fold's score; empty if its test rows are part of a window."""
     if fold.test is None:
         return ""
+    tuned = [rules.prior_vars, rules.time_bins]
     test = next(window.rows_key for window in plan.windows if window.log == fold.test)
-    return digest_json([fold_fit_key(plan, fold, method, options), test, fold.window.as_dict(), asdict(grid)])
+    return digest_json([fit_key(plan, fold, method, options), test, fold.window.as_dict(), *tuned])
 
 
 def reuse_score(plan: Plan, fold: Fold, method: str, key: str) -> bool:
@@ -111,7 +101,7 @@ def reuse_score(plan: Plan, fold: Fold, method: str, key: str) -> bool:
     target = score_directory(plan.files.scores, fold, method)
     if not key or fold.newest or target.exists():
         return False
-    for found in sorted(plan.files.refreshes.glob(f"*/*/{SCORES}/{fold.key}/{method}/{KEY}")):
+    for found in _kept(plan, f"{SCORES}/{fold.key}/{method}/{KEY}"):
         if read_json(found) != key or not (found.parent / USERS).exists():  # an erasure deletes sums by user
             continue
         score = Score.from_dict(read_json(found.parent / SCORE))
@@ -122,3 +112,9 @@ def reuse_score(plan: Plan, fold: Fold, method: str, key: str) -> bool:
                 write_score(temporary, as_older(score), key)
             return True
     return False
+
+
+def _kept(plan: Plan, pattern: str) -> Iterator[Path]:
+    """Yield the files of all refreshes, newest window first: most are wanted from the window before."""
+    for window in sorted(plan.files.refreshes.glob("[!.]*"), reverse=True):
+        yield from sorted(window.glob(f"[!.]*/{pattern}"), reverse=True)

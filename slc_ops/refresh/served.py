@@ -6,9 +6,10 @@ canary) with an interval over users. It is stored beside the window's rows, with
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ from slc_ops.settings.quality import Limit
 
 if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
-    from slc_ops.registry import Registry
 
 FILE = "served.json"
 OFF = 1e-6
@@ -38,6 +38,7 @@ CANDIDATES = 8
 SAMPLE = 2000
 EXPLAINED = 0.95
 """Share of the sampled rows that a cause must explain."""
+SetOf = Callable[[int], "ParameterSet | None"]
 COLUMNS = ("event_time", "user_id", "item_id", "group_id", "label", "logit", "probability")
 
 
@@ -59,22 +60,6 @@ class Cell:
             self.sample.append(rows.take(pa.array(wanted)))
 
 
-class Sets:
-    """The parameter sets of versions, each read once; None if the registry cannot return one."""
-
-    def __init__(self, registry: "Registry", deployment: str) -> None:
-        self._registry, self._deployment = registry, deployment
-        self._read: dict[int, ParameterSet | None] = {}
-
-    def of(self, version: int) -> "ParameterSet | None":
-        if version not in self._read:
-            self._read[version] = None
-            with suppress(SlcError):
-                found = self._registry.ledger.version(self._deployment, version)
-                self._read[version] = self._registry.parameters(found)
-        return self._read[version]
-
-
 def audit_served(
     installation: Installation, name: str, log: Path, directory: Path, limit: Limit
 ) -> tuple[dict[str, Any] | None, list[Finding]]:
@@ -91,11 +76,19 @@ def audit_served(
 
     registry = Registry.open(installation, create=False)
     line = [change.to_version for change in registry.history(name)]
-    sets, losses = Sets(registry, name), []
+    losses = []
+
+    @cache
+    def set_of(version: int) -> "ParameterSet | None":
+        """Return a version's parameter set, read once; None if the registry cannot return one."""
+        with suppress(SlcError):
+            return registry.parameters(registry.ledger.version(name, version))
+        return None
+
     cells: dict[tuple[int, str], Cell] = {}
     for batch in _batches(rows):
         for version, part in _by_version(batch, line[-1] if line else None):
-            parameters = sets.of(version)
+            parameters = set_of(version)
             served = as_numpy(part["served_probability"])
             off = (
                 np.full(len(served), np.nan) if parameters is None else abs(served - _again(parameters, part))
@@ -106,7 +99,7 @@ def audit_served(
                 cell = cells.setdefault((version, str(np.datetime64(day, "D"))), Cell())
                 cell.add(part.take(pa.array(mine)), off[mine])
             losses.append(_losses(version, part, served))
-    found = _table(cells, sets, line)
+    found = _table(cells, set_of, line)
     found["arms"] = _arms(losses)
     write_json(directory / FILE, found)
     return found, list(_findings(found, limit))
@@ -154,11 +147,11 @@ def _again(parameters: "ParameterSet", rows: pa.Table, *, unknown: bool = False)
 # --- results ----------------------------------------------------------------------------------------------
 
 
-def _table(cells: dict[tuple[int, str], Cell], sets: Sets, line: list[int | None]) -> dict[str, Any]:
+def _table(cells: dict[tuple[int, str], Cell], set_of: SetOf, line: list[int | None]) -> dict[str, Any]:
     served: list[dict[str, Any]] = []
     before = [each for each in dict.fromkeys(reversed(line)) if each is not None][:CANDIDATES]
     for (version, day), cell in sorted(cells.items(), key=lambda each: (each[0][1], each[0][0])):
-        cause = _cause(version, pa.concat_tables(cell.sample), sets, before) if cell.off else None
+        cause = _cause(version, pa.concat_tables(cell.sample), set_of, before) if cell.off else None
         served.append(
             {
                 "version": version, "day": day, "rows": cell.rows, "off": cell.off, "largest": cell.largest,
@@ -175,9 +168,9 @@ def _table(cells: dict[tuple[int, str], Cell], sets: Sets, line: list[int | None
     }
 
 
-def _cause(version: int, rows: pa.Table, sets: Sets, before: list[int]) -> str:
+def _cause(version: int, rows: pa.Table, set_of: SetOf, before: list[int]) -> str:
     """Return the first cause that explains nearly all of the sampled rows."""
-    parameters = sets.of(version)
+    parameters = set_of(version)
     if parameters is None:
         return f"the registry has no set of version {version}"
     served, again = as_numpy(rows["served_probability"]), _again(parameters, rows)
@@ -189,7 +182,7 @@ def _cause(version: int, rows: pa.Table, sets: Sets, before: list[int]) -> str:
         if fits(np.round(again, digits), 1e-9):
             return f"rounded to {digits} decimal{'s' if digits > 1 else ''}"
     for other in before:
-        older = sets.of(other) if other != version else None
+        older = set_of(other) if other != version else None
         if older is not None and fits(_again(older, rows)):
             return f"the answers of version {other}: a stale server, or a wrong version in the log"
     if "item" in parameters.effects and fits(_again(parameters, rows, unknown=True)):

@@ -20,7 +20,7 @@ too; no other code decides about windows.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,7 +30,7 @@ from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Cadence, Window
 
 if TYPE_CHECKING:
-    from slc_ops.evidence.folds import FoldPlan
+    from slc_ops.evidence.folds import Fold, FoldPlan
     from slc_ops.methods.fitting.options import Forgetting
 
 BACKBONE, HELD, STOPPED, TAKEN_BACK = "backbone", "held", "stopped", "taken_back"
@@ -163,15 +163,8 @@ def plan_folds(windows: Sequence[tuple[Window, Path]], reach: Reach, *, summed: 
                     f"the methods scored on {window} learned from {len(memory.link)} of {reach.link} "
                     "windows; the others have no rows that may be used"
                 )
-            parts = (memory.link, memory.offsets, memory.older)
-            link, offsets, older = (tuple(files[w] for w in part) for part in parts)
-            last = window.before(1)[0]
-            planned.append(
-                Fold(
-                    window, link, files[window], offsets, newest=window == newest, summed=summed, older=older,
-                    forget=forgetting(last, reach), starts=starts_up_to(last, reach),
-                )
-            )  # fmt: skip
+            fold = _fold(window, files[window], memory, files, window.before(1)[0], reach)
+            planned.append(replace(fold, newest=window == newest, summed=summed))
     if not planned or planned[-1].window != newest:
         notes.append(
             f"there is no earlier window to fit on before {newest}: its later part was scored by fits on its "
@@ -180,6 +173,29 @@ def plan_folds(windows: Sequence[tuple[Window, Path]], reach: Reach, *, summed: 
         alone = starts_up_to(newest, reach)[-1:]
         planned.append(Fold(newest, (files[newest],), None, newest=True, starts=alone))
     return FoldPlan(tuple(planned), tuple(notes))
+
+
+def next_fold(windows: Sequence[tuple[Window, Path]], reach: Reach) -> "Fold":
+    """Return the fold after the newest window, whose fits a refresh publishes; it has no test rows yet."""
+    files = dict(windows)
+    newest = max(files)
+    fold = _fold(newest, Path(), memory_up_to(newest, files, reach), files, newest, reach)
+    return replace(fold, summed=True)
+
+
+def _fold(
+    window: Window, test: Path, memory: Memory, files: Mapping[Window, Path], last: Window, reach: Reach
+) -> "Fold":
+    """Return a fold that is fitted on these memories, which end with the calendar window ``last``."""
+    from slc_ops.evidence.folds import Fold
+
+    link, offsets, older = (
+        tuple(files[w] for w in part) for part in (memory.link, memory.offsets, memory.older)
+    )
+    return Fold(
+        window, link, test, offsets, older=older, forget=forgetting(last, reach),
+        starts=starts_up_to(last, reach),
+    )  # fmt: skip
 
 
 # --- usable or not --------------------------------------------------------------------------------------

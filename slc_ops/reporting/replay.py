@@ -5,7 +5,7 @@ from typing import Any
 
 from slc_ops.base import text
 from slc_ops.base.files import replacing_directory, write_text
-from slc_ops.base.methods import REFERENCES, score_only
+from slc_ops.base.methods import score_only
 from slc_ops.evidence.replayed import SERVED, Replay, ReplayedWindow
 from slc_ops.reporting.figures import forests, served
 from slc_ops.reporting.style import Drawing, render
@@ -39,7 +39,7 @@ def draw_replay(directory: Path, replay: Replay) -> dict[str, Drawing]:
     methods = [name for name in replay.methods if name != "platt"]
     refitted = None if score_only(replay.best) else replay.best
     drawings = [
-        served.draw(directory, points_of(replay, refitted), refitted),
+        served.draw(directory, replay, refitted),
         served.draw_cumulated(
             directory,
             {name: replay.cumulated(name, "platt") for name in (SERVED, *methods) if name != "base"},
@@ -59,27 +59,6 @@ def draw_replay(directory: Path, replay: Replay) -> dict[str, Drawing]:
     return {drawing.name: drawing for drawing in drawings if drawing is not None}
 
 
-def points_of(replay: Replay, refitted: str | None) -> list[served.Point]:
-    """Return the replay's windows as points of the figure."""
-    frozen, platt = (dict(replay.differences(SERVED, reference)) for reference in REFERENCES)
-    other = {} if refitted is None else dict(replay.differences(refitted, "platt"))
-    return [
-        served.Point(
-            each.window,
-            each.served,
-            platt.get(each.window),
-            frozen.get(each.window),
-            other.get(each.window),
-            each.status
-            if each.status in ("stopped", "missing")
-            else "held"
-            if each.renewal == "held"
-            else "",
-        )
-        for each in replay.windows
-    ]
-
-
 def contender_rows(replay: Replay) -> list[dict[str, Any]]:
     """Return one row per contender: its mean against Platt and the frozen model, with intervals."""
     platt, frozen = replay.against("platt"), replay.against("base")
@@ -93,7 +72,7 @@ def contender_rows(replay: Replay) -> list[dict[str, Any]]:
         worst = found[0]
         rows.append(
             {
-                "name": name if name == SERVED else served.name_of(name),
+                "name": served.name_of(name),
                 "every_window": name not in (SERVED, "base"),
                 "best": name == replay.best,
                 "chosen": name == SERVED,

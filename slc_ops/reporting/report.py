@@ -13,7 +13,7 @@ from slc_ops.evidence.uncertainty import MAX_CLUSTERS
 from slc_ops.evidence.verdict import Verdict, method_in_words, parameters_in_words
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import tables
-from slc_ops.reporting.figures import draw_all
+from slc_ops.reporting.figures import forests, learned, over_time, series
 from slc_ops.reporting.style import Drawing, render
 
 
@@ -45,6 +45,28 @@ def write_report(
         drawings = draw_all(temporary, evidence, ruling, seen, fitted, got)
     write_text(page, _page(evidence, ruling, seen, fitted, validation, plan or {}, drawings))
     return page
+
+
+def draw_all(
+    directory: Path,
+    backtest: Backtest,
+    verdict: Verdict,
+    detectability: Detectability | None,
+    parameters: ParameterSet | None,
+    served: Sequence[Served] = (),
+) -> dict[str, Drawing]:
+    """Draw every figure that has evidence; write PNGs to ``directory``. ``served`` holds past results."""
+    drawings: list[Drawing | None] = [
+        series.draw(directory, backtest, verdict, served),
+        forests.draw_rivals(directory, backtest, verdict),
+        forests.draw_methods(directory, backtest, verdict),
+        over_time.draw(directory, backtest, verdict),
+        learned.draw_reliability(directory, backtest, verdict),
+        forests.draw_density(directory, backtest, verdict),
+        learned.draw_offsets(directory, parameters),
+        learned.draw_detectability(directory, detectability),
+    ]
+    return {drawing.name: drawing for drawing in drawings if drawing is not None}
 
 
 def _page(

@@ -89,16 +89,16 @@ def new_figure(height: float, columns: int = 1, width: float = WIDTH, **options:
     return figure, figure.subplots(1, columns, **options)
 
 
-def save(figure: Any, name: str, directory: Path) -> str:
-    """Write the PNG; return the SVG for the page. Each format is drawn once (``savefig`` draws twice)."""
+def save(figure: Any, path: Path, title: str, caption: str = "", *, wide: bool = False) -> Drawing:
+    """Write ``path`` as PNG; return the figure for the page. ``savefig`` would draw each format twice."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")  # the layout is computed once, not per format
     svg = svg_text(figure)
     figure.set(dpi=160, facecolor="white")
-    FigureCanvasAgg(figure).print_png(directory / f"{name}.png", metadata={"Software": None})
-    return for_page(svg)
+    FigureCanvasAgg(figure).print_png(f"{path}.png", metadata={"Software": None})
+    return Drawing(path.name, title, caption, for_page(svg), wide)
 
 
 def svg_text(figure: Any) -> str:
@@ -124,6 +124,15 @@ def label_end(axis: Any, x: float, y: float, text: str, colour: str, **more: Any
     axis.annotate(
         text, (x, y), xytext=(5, 0), textcoords="offset points", va="center", color=colour, fontsize=9, **more
     )
+
+
+def label_ends(axis: Any, ends: list[tuple[Any, float, str, str]], gap: float, bold: str = "") -> None:
+    """Label the ends of lines (x, y, text, colour); labels move apart by a ``gap``, a share of the axis."""
+    low, high = axis.get_ylim()
+    height = float("-inf")
+    for x, y, text, colour in sorted(ends, key=lambda end: end[1]):
+        height = max(y, height + gap * (high - low))
+        label_end(axis, x, height, text, colour, fontweight="bold" if text == bold else "normal")
 
 
 def tone(found: Interval, better: int) -> str:

@@ -6,8 +6,7 @@ from typing import Any
 
 from slc_ops.base.files import replacing_directory, write_json, write_text
 from slc_ops.base.text import MISSING, count
-from slc_ops.paper.page import as_csv, draw_density, draw_over_time
-from slc_ops.reporting.style import save, styled
+from slc_ops.paper.page import as_csv, draw_all
 from slc_ops.study import published
 from slc_ops.study.run import Study
 from slc_ops.study.tables import Rows, of_backbones, over_backbones, study_tables
@@ -38,10 +37,7 @@ def write_study(out: Path, study: Study) -> Path:
             write_text(folder / f"{name}.tex", latex(name, rows))
     averaged = over_backbones(of_backbones(study.runs))
     with replacing_directory(out / "figures") as folder:
-        for name, draw in (("over_time", draw_over_time), ("density", draw_density)):
-            if averaged.get(name):
-                with styled(name):
-                    save(draw(averaged[name]), name, folder)
+        draw_all(folder, {name: averaged.get(name, []) for name in ("over_time", "density")})
     write_json(
         out / "study.json", {"tables": tables, "counts": study.counts, "dataset": study.dataset}, shared=True
     )

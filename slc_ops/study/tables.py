@@ -67,12 +67,8 @@ def over_backbones(tables: Mapping[str, Mapping[str, Rows]]) -> dict[str, Rows]:
 
 
 def _average(rows: Rows) -> Rows:
-    groups: dict[tuple[Any, ...], Rows] = {}
-    for row in rows:
-        kind = tuple((k, v) for k, v in row.items() if isinstance(v, str) or k in analyses.SETTINGS)
-        groups.setdefault(kind, []).append(row)
     found = []
-    for kind, members in groups.items():
+    for kind, members in analyses.by_kind(rows).items():
         mean: dict[str, Any] = {**dict(kind), "backbones": len(members)}
         for name in members[0]:
             if name not in mean and name != "pairs":

@@ -34,7 +34,6 @@ DECIDES_NOTHING = {
     "base/threads.py": "the order of computations",
     "base/text.py": "formatting",
     "refresh/gate.py": "promotion",
-    "refresh/schedule.py": "the schedule",
     "refresh/observed.py": "durations",
     "refresh/served.py": "the audit of served probabilities, which may stop the newest window",
     "settings/connections.py": "connections",

@@ -15,6 +15,7 @@ from slc_ops.numerics.curves import Affine
 from slc_ops.rows import interactions
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.oracle import rank_sum_auc
+from tests.evidence.worlds import parts_of
 
 
 def log_of(seed: int, *, rows: int = 60_000, weighted: bool = False) -> InteractionLog:
@@ -139,7 +140,7 @@ def test_a_slice_has_the_metrics_of_its_rows_alone(
     weight = test.weight if test.weighted else None
     probability, clusters = parameters.apply(test), Clusters.of_codes(test.user_codes, len(test.users))
     assert found.metrics == metrics_of(test.label, probability, weight)
-    rows = [part.rows for slicing in slicings for part in slicing.of(test)]
+    rows = [part.rows for slicing in slicings for part in parts_of(slicing, test)]
     for part, chosen in zip(found.parts, rows, strict=True):
         mass = None if weight is None else weight[chosen]
         assert part.metrics == metrics_of(test.label[chosen], probability[chosen], mass)

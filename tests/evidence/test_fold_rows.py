@@ -10,11 +10,13 @@ import pytest
 from slc_ops.base.window import Window
 from slc_ops.evidence import scoring
 from slc_ops.evidence.evaluation import evaluate, mean_log_loss
-from slc_ops.evidence.fold_rows import FoldRows
+from slc_ops.evidence.folds import FoldRows
 from slc_ops.evidence.scoring import score_fold
-from slc_ops.evidence.tuning import OptionGrid
+from slc_ops.evidence.tuning import Decision
 from slc_ops.methods import METHODS, FitOptions, fit, fit_prepared
+from slc_ops.methods.fitting.window_sums import open_windows
 from slc_ops.refresh.window_rules import Reach, plan_folds
+from slc_ops.rows.engine import LOCAL
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import write_weeks
 
@@ -30,18 +32,22 @@ def plan(weeks):
     return plan_folds(weeks, REACH, summed=True).newest
 
 
+def read_in_parts(fold):
+    """The rows before the last calibration window, and its own, read from the files."""
+    *before, last = fold.calibration
+    return open_windows(LOCAL, before), LOCAL.read(last)
+
+
 def scores_of(found):
     return {name: {**score.as_dict(), "seconds_fit": 0} for name, score in found.items()}
 
 
 def test_fitting_together_and_alone_gives_the_same_scores(weeks, tmp_path):
     names, fold = list(METHODS), plan(weeks)
-    together = score_fold(fold, names, tmp_path / "n_simultaneous", grid=OptionGrid())
+    together = score_fold(fold, names, tmp_path / "n_simultaneous", rules=Decision())
     alone = {}
     for name in names:
-        alone |= score_fold(
-            fold, [name], tmp_path / "alone", grid=OptionGrid(), options=FitOptions(threads=1)
-        )
+        alone |= score_fold(fold, [name], tmp_path / "alone", rules=Decision(), options=FitOptions(threads=1))
     assert scores_of(together) == scores_of(alone)
 
 
@@ -80,7 +86,7 @@ def test_tuning_rows_cut_from_the_calibration_rows_give_the_same_bits(weeks, mon
     monkeypatch.setattr("slc_ops.rows.interactions.memory_budget", lambda: memory_mb << 20)
     fold = plan(weeks)
     earlier, later = FoldRows(fold).tuning
-    expected_earlier, expected_later = fold.tuning_logs()
+    expected_earlier, expected_later = read_in_parts(fold)
     assert earlier.log.items.equals(expected_earlier.items)
     assert np.array_equal(earlier.log.item_codes, expected_earlier.item_codes)
     assert np.array_equal(later.label, expected_later.label)
@@ -95,7 +101,7 @@ def test_tuning_rows_cut_from_the_calibration_rows_give_the_same_bits(weeks, mon
 def test_calibration_rows_cut_from_the_long_memory_give_the_same_bits(weeks, monkeypatch, memory_mb):
     monkeypatch.setattr("slc_ops.rows.interactions.memory_budget", lambda: memory_mb << 20)
     fold = plan_folds(weeks, Reach(link=2, offsets=3, evidence=1), summed=True).newest
-    rows, alone = FoldRows(fold, long_memory=True), FoldRows(fold)
+    rows, alone = FoldRows(fold, methods=["slc_eb"]), FoldRows(fold)
     found, expected = rows.calibration.log, alone.calibration.log
     assert not rows.long.log.items.slice(0, len(found.items)).equals(found.items)  # other codes
     assert found.items.equals(expected.items)
@@ -118,7 +124,7 @@ def test_windows_with_different_columns_are_read_separately(weeks):
     fold = plan(weeks)
     earlier, later = FoldRows(fold).tuning
     assert later.rows(0, 1).logit.dtype == np.float32
-    assert np.array_equal(earlier.log.item_codes, fold.tuning_logs()[0].item_codes)
+    assert np.array_equal(earlier.log.item_codes, read_in_parts(fold)[0].item_codes)
 
 
 def test_a_log_shares_no_rows_with_a_log_of_other_items(weeks):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.base.errors import InputError
-from slc_ops.evidence.folds import Fold, FoldPlan, hold_out
+from slc_ops.evidence.folds import Fold, FoldPlan, FoldRows, hold_out
 from slc_ops.refresh.window_rules import Reach, plan_folds
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import week, write_weeks
@@ -57,7 +57,7 @@ def test_offsets_use_a_longer_memory_that_ends_with_that_of_the_link():
     assert all(fold.offsets[-2:] == fold.calibration for fold in plan.folds)
     short = plan_folds(named(*range(3)), Reach(link=2, offsets=5, evidence=1)).newest
     assert names(short.offsets) == ["w0", "w1"]
-    assert short.long_log() is None
+    assert FoldRows(short).long is None
 
 
 def test_no_fold_is_fitted_on_its_own_window_or_a_later_one():
@@ -89,7 +89,8 @@ def test_fewer_windows_than_folds_are_noted():
 def test_a_first_window_is_split_by_time(tmp_path):
     plan = plan_folds(write_weeks(tmp_path, 1, n=1000), Reach(link=4, evidence=4))
     (fold,) = plan.folds
-    earlier, later = fold.calibration_log(), fold.test_log()
+    rows = FoldRows(fold)
+    earlier, later = rows.calibration.log, rows.test
     assert (fold.hold_out, fold.newest, later.n_rows) == (True, True, 300)
     assert earlier.time.max() < later.time.min()
     assert any("its later part was scored" in note for note in plan.notes)
@@ -112,7 +113,8 @@ def test_a_plan_round_trips_through_json():
 
 def test_hyperparameters_are_tuned_forward_in_time_within_the_calibration_weeks(tmp_path):
     files = [path for _, path in write_weeks(tmp_path, 4, n=500)]
-    earlier, later = Fold(week(3), tuple(files[:3]), files[3]).tuning_logs()
+    tuning, later = FoldRows(Fold(week(3), tuple(files[:3]), files[3])).tuning
+    earlier = tuning.log
     assert (earlier.n_rows, later.n_rows) == (1000, 500)
     assert earlier.time.max() < later.time.min()
     assert later.time.max() < week(3).start.timestamp()
@@ -120,9 +122,10 @@ def test_hyperparameters_are_tuned_forward_in_time_within_the_calibration_weeks(
 
 def test_held_out_rows_of_a_single_week_are_not_used_for_tuning(tmp_path):
     fold = plan_folds(write_weeks(tmp_path, 1, n=1000), Reach(link=4, evidence=4)).folds[0]
-    earlier, later = fold.tuning_logs()
-    assert earlier.n_rows + later.n_rows == fold.calibration_log().n_rows == 700
-    assert earlier.time.max() < later.time.min() <= later.time.max() < fold.test_log().time.min()
+    rows = FoldRows(fold)
+    earlier, later = rows.tuning[0].log, rows.tuning[1]
+    assert earlier.n_rows + later.n_rows == rows.calibration.log.n_rows == 700
+    assert earlier.time.max() < later.time.min() <= later.time.max() < rows.test.time.min()
 
 
 def steps(time):

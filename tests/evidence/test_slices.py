@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.evidence.slices import MAX_GROUPS, by_density, by_group, by_time
 from slc_ops.rows.interactions import InteractionLog
-from tests.evidence.worlds import rows, week
+from tests.evidence.worlds import parts_of, rows, week
 
 
 def log(items, **columns):
@@ -21,7 +21,7 @@ TEST = log(["f", "a", "new", "e", "d", "c", "b", "a"])
 
 def rows_of(calibration, test):
     """The rows of each density slice."""
-    found = by_density(calibration, test).of(test)
+    found = parts_of(by_density(calibration, test), test)
     return {part.name: np.flatnonzero(part.rows).tolist() for part in found}
 
 
@@ -35,12 +35,12 @@ def test_terciles_are_over_items_and_cold_start_is_separate():
 
 
 def test_the_labels_contain_the_counts():
-    labels = [part.label for part in by_density(CALIBRATION, TEST).of(TEST)]
+    labels = [part.label for part in parts_of(by_density(CALIBRATION, TEST), TEST)]
     assert labels == ["sparse (1–2 obs)", "medium (3–8 obs)", "dense (9–50 obs)", "cold start (0 obs)"]
 
 
 def test_density_and_cold_start_slices_cover_every_row_once():
-    covered = sum(part.rows.astype(int) for part in by_density(CALIBRATION, TEST).of(TEST))
+    covered = sum(part.rows.astype(int) for part in parts_of(by_density(CALIBRATION, TEST), TEST))
     assert covered.tolist() == [1] * TEST.n_rows
 
 
@@ -48,7 +48,8 @@ def test_density_and_cold_start_slices_cover_every_row_once():
 def test_few_or_equal_counts_still_assign_every_row(counts):
     items = [name for name, count in zip("abcd", counts, strict=False) for _ in range(count)]
     calibration = log([*items, *items])
-    covered = sum(part.rows.astype(int) for part in by_density(calibration, calibration).of(calibration))
+    parts = parts_of(by_density(calibration, calibration), calibration)
+    covered = sum(part.rows.astype(int) for part in parts)
     assert covered.tolist() == [1] * calibration.n_rows
 
 
@@ -70,7 +71,7 @@ def test_an_integer_id_matches_its_text_in_the_other_log():
 
 def test_a_week_has_seven_days():
     test = InteractionLog.from_table(rows(0, n=700))
-    parts = list(by_time(test, week(0)).of(test))
+    parts = parts_of(by_time(test, week(0)), test)
     assert len(parts) == 7
     assert sum(part.rows.sum() for part in parts) == 700
     second_day = test.time[parts[1].rows]
@@ -81,20 +82,20 @@ def test_a_week_has_seven_days():
 
 def test_any_other_time_axis_is_split_into_equal_parts():
     test = log(["a"] * 70, event_time=np.arange(70))
-    assert [int(part.rows.sum()) for part in by_time(test, None).of(test)] == [10] * 7
+    assert [int(part.rows.sum()) for part in parts_of(by_time(test, None), test)] == [10] * 7
 
 
 def test_a_log_without_time_or_groups_has_no_such_slices():
-    assert list(by_time(TEST, None).of(TEST)) == []
-    assert list(by_group(TEST).of(TEST)) == []
+    assert list(parts_of(by_time(TEST, None), TEST)) == []
+    assert list(parts_of(by_group(TEST), TEST)) == []
 
 
 def test_groups_are_sorted_by_size_and_omit_rows_without_a_group():
     test = log(["a"] * 6, group_id=["x", "y", "y", None, "z<b>", "y"])
-    parts = list(by_group(test).of(test))
+    parts = parts_of(by_group(test), test)
     assert [(part.name, int(part.rows.sum())) for part in parts] == [("y", 3), ("x", 1), ("z<b>", 1)]
 
 
 def test_only_the_largest_of_many_groups_are_kept():
     test = log(["a"] * 200, group_id=[str(k % 100) for k in range(200)])
-    assert len(list(by_group(test).of(test))) == MAX_GROUPS
+    assert len(list(parts_of(by_group(test), test))) == MAX_GROUPS

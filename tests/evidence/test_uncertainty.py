@@ -13,7 +13,7 @@ from slc_ops.evidence.uncertainty import (
     Clusters,
     PairedDifference,
     _interval,
-    _symmetric,
+    _Resampled,
     difference,
     paired_difference,
     user_sums,
@@ -181,10 +181,10 @@ def _nll_difference(world):
 def test_intervals_are_wider_for_few_users_by_students_t():
     drawn = np.random.default_rng(3).normal(0, 2, 4000)
     reach = stats.t.ppf(0.975, 4) * np.sqrt(5 / 4)
-    found = _interval(0.1, drawn, 0.95, 5)
+    found = _interval(_Resampled(0.1, drawn), 0.95, 5, symmetric=False)
     expected = np.quantile(drawn, [stats.norm.cdf(-reach), stats.norm.cdf(reach)])
     np.testing.assert_allclose([found.low, found.high], expected)
-    even = _symmetric(0.1, drawn, 0.95, 5)
+    even = _interval(_Resampled(0.1, drawn), 0.95, 5, symmetric=True)
     np.testing.assert_allclose([even.low, even.high], 0.1 + np.array([-1, 1]) * reach * drawn.std())
 
 

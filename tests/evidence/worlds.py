@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +18,12 @@ from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
 from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.renewal import Renewal
 from slc_ops.evidence.scoring import score_fold
-from slc_ops.evidence.tuning import OptionGrid
+from slc_ops.evidence.slices import Slicing
 from slc_ops.evidence.verdict import Verdict, decide_on, give_verdict
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh.window_rules import Reach, plan_folds
 from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.blocks import Decision
 
 FIRST = Cadence().containing(datetime(2026, 1, 5, tzinfo=UTC))
@@ -96,7 +97,7 @@ def backtest(
     link_windows: int,
     evidence_windows: int,
     offset_windows: int = 0,
-    grid: OptionGrid | None = None,
+    grid: Decision | None = None,
     champion: ParameterSet | None = None,
     rules: Decision | None = None,
     directory: Path | None = None,
@@ -107,7 +108,7 @@ def backtest(
         scores = directory or Path(temporary)
         plan = plan_folds(weeks, Reach(link_windows, offset_windows, evidence_windows))
         for fold in plan.folds:
-            score_fold(fold, ladder(methods), scores, grid=grid, engine=engine)
+            score_fold(fold, ladder(methods), scores, rules=grid, engine=engine)
         compared = None if champion is None else compare_champion(plan, champion, scores, engine=engine)
         return assemble(plan, methods, scores, rules or Decision(), compared)
 
@@ -132,3 +133,20 @@ def evidence_files() -> tuple[dict[str, Any], dict[str, Any]]:
         weeks = write_weeks(Path(directory), 5, n=1500, bias_sd=0.9, seed=3, items=30)
         found = backtest(weeks, methods=["slc"], link_windows=2, offset_windows=2, evidence_windows=3)
     return to_json(found), to_json(decide(found, None, Decision()))
+
+
+class Part(NamedTuple):
+    """A slice of a log: its names, and a mask of its rows."""
+
+    kind: str
+    name: str
+    label: str
+    rows: np.ndarray
+
+
+def parts_of(slicing: Slicing, log: InteractionLog) -> list[Part]:
+    """The slices of a log in memory."""
+    if not slicing.parts:
+        return []
+    number = slicing.number_of(log.rows(0, log.n_rows, slicing.columns))
+    return [Part(*names, number == k) for k, names in enumerate(slicing.parts)]

@@ -14,7 +14,7 @@ from slc_ops import cli
 from slc_ops.base.errors import SelfTestFailed, SettingsError
 from slc_ops.base.methods import METHODS, Method, ladder
 from slc_ops.evidence.compare import compare
-from slc_ops.evidence.tuning import OptionGrid, candidates
+from slc_ops.evidence.tuning import candidates
 from slc_ops.methods import FitOptions, fit
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import write_report
@@ -115,7 +115,7 @@ def test_its_options_are_tuned(added):
     def tried():
         return [
             (o.prior_var, o.time_bins)
-            for o in candidates("half_step", FitOptions(), OptionGrid((0.1,), (5,)))
+            for o in candidates("half_step", FitOptions(), Decision(prior_vars=(0.1,), time_bins=(5,)))
         ]
 
     assert tried() == [(1.0, 10), (0.1, 10)]

@@ -191,16 +191,10 @@ def labels_of_metrics() -> dict[str, set[str]]:
     """Name of a gauge → the labels of its values, from the source of the module."""
     module = ast.parse((ROOT / "slc_ops" / "observability" / "metrics.py").read_text())
     found: dict[str, set[str]] = {}
-    for function in (node for node in module.body if isinstance(node, ast.FunctionDef)):
-        gauges: dict[str, str] = {}
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Gauge("):
-                assert isinstance(node.value, ast.Call)
-                gauges[ast.unparse(node.targets[0])] = ast.literal_eval(node.value.args[0])
-        for node in ast.walk(function):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).removesuffix(".add") in gauges:
-                name = gauges[ast.unparse(node.func).removesuffix(".add")]
-                found.setdefault(name, set()).update(str(each.arg) for each in node.keywords)
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "found.add":
+            name = ast.literal_eval(node.args[0])
+            found.setdefault(name, set()).update(str(each.arg) for each in node.keywords)
     return found
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.window import Window
-from slc_ops.refresh import pipeline, schedule
+from slc_ops.observability.troubles import late_window, note_notified
+from slc_ops.refresh import pipeline
 from slc_ops.refresh.backfill import windows_between
-from slc_ops.refresh.schedule import check_window, late_window, note_notified
+from slc_ops.refresh.pipeline import check_window
 from slc_ops.refresh.versions import Outcome
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import Installation
@@ -30,7 +31,7 @@ def test_an_overlapping_change_of_cadence_is_refused_with_a_remedy(
 ) -> None:
     forms = [each.as_dict() for each in [*NEWEST.before(1), NEWEST]]
     done = [[(None, Outcome(form, 1, "promote", "change", "slc", ""))] for form in forms]
-    monkeypatch.setattr(schedule, "outcomes", lambda *_: iter(done))
+    monkeypatch.setattr(pipeline, "outcomes", lambda *_: iter(done))
     configure(school, window={"days": 14, "anchor": "2026-02-02"})
 
     with pytest.raises(SettingsError) as refusal:

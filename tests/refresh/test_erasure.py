@@ -20,7 +20,7 @@ from slc_ops.intake.erased import read_users
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.erasure import erase
-from slc_ops.refresh.fitting import fitted, rows_to_learn_from
+from slc_ops.refresh.fitting import fitted, published_rows
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
 from slc_ops.registry.erasures import recorded_erasures
@@ -107,8 +107,8 @@ def files_with(home: Path, text: str) -> list[str]:
 
 
 def parameters(plan: Plan, verdict: dict[str, Any]) -> dict[str, bytes]:
-    rows = rows_to_learn_from(plan, verdict["method"], verdict["options"])
-    fitted(plan, verdict["method"], *rows, plan.files.parameters)
+    rows = published_rows(plan, verdict["method"], verdict["options"])
+    fitted(plan, verdict["method"], rows, plan.files.parameters)
     return {path.name: path.read_bytes() for path in plan.files.parameters.iterdir()}
 
 

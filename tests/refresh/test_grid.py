@@ -9,7 +9,7 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.refresh import pipeline
-from slc_ops.refresh.schedule import check_window
+from slc_ops.refresh.pipeline import check_window
 from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, configure
 

@@ -67,9 +67,10 @@ def verdict_on(installation: Installation, window) -> dict[str, object]:  # type
 
 def test_more_calibration_rows_change_the_key(school: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     from slc_ops.refresh import plan as plans
+    from slc_ops.refresh.window_rules import Memory
 
     first = planned(school, NEWEST)
-    monkeypatch.setattr(plans, "fitted_windows", lambda windows, _: ((), tuple(windows[-1:]), ()))
+    monkeypatch.setattr(plans, "memory_up_to", lambda window, *_: Memory((), (window,)))
     second = planned(school, NEWEST)
     assert second.input_digest != first.input_digest
     assert second.directory != first.directory

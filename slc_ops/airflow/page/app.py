@@ -38,6 +38,17 @@ SHOWN = 16
 WRITTEN = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 
 
+def _schedule(readable: Readable, name: str) -> Schedule:
+    """Return the schedule of the deployment in the address, if the user may read it."""
+    if name not in readable:
+        raise HTTPException(404, "There is no such deployment, or you may not read its DAG.")
+    return readable[name]
+
+
+Allowed = Annotated[Schedule, Depends(_schedule)]
+There = Annotated[Installation, Depends(Installation.from_environment)]
+
+
 def build() -> FastAPI:
     """Build the application, without FastAPI's own pages (docs, schema), which would be public."""
     app = FastAPI(
@@ -59,16 +70,16 @@ def build() -> FastAPI:
     return app
 
 
-def overview_page(request: Request, readable: Readable, may_read: MayRead) -> HTMLResponse:
+def overview_page(request: Request, readable: Readable, there: There, may_read: MayRead) -> HTMLResponse:
     """Show every deployment that the user may read, and errors of the deployments file."""
-    installation = Installation.from_environment()
-    broken = [entry for entry in broken_entries(installation) if not entry.name or may_read(entry.name)]
-    return render(request, "overview.html", cards=cards(installation, readable), broken=broken)
+    broken = [entry for entry in broken_entries(there) if not entry.name or may_read(entry.name)]
+    return render(request, "overview.html", cards=cards(there, readable), broken=broken)
 
 
 def deployment_page(
     request: Request,
-    readable: Readable,
+    schedule: Allowed,
+    installation: There,
     name: str,
     search: Annotated[str, Query(max_length=200)] = "",
     sort: str = "size",
@@ -77,8 +88,6 @@ def deployment_page(
     version: Annotated[int | None, Query(ge=1)] = None,
 ) -> HTMLResponse:
     """Show one deployment: its state, versions, ledger and items."""
-    schedule = _schedule(readable, name)
-    installation = Installation.from_environment()
     (card,) = cards(installation, {name: schedule})
     audited, audit = newest_audit(installation, name)
     shown = card.champion or card.challenger if version is None else _version(installation, name, version)
@@ -110,9 +119,9 @@ def deployment_page(
     )
 
 
-def status(readable: Readable) -> dict[str, Any]:
+def status(readable: Readable, there: There) -> dict[str, Any]:
     """Return the content of ``slc-ops status --json`` for the deployments that the user may read."""
-    found = cards(Installation.from_environment(), readable)
+    found = cards(there, readable)
     return {
         "deployments": {
             card.name: {
@@ -124,42 +133,32 @@ def status(readable: Readable) -> dict[str, Any]:
     }
 
 
-def report(readable: Readable, name: str, number: int) -> FileResponse:
+def report(schedule: Allowed, there: There, name: str, number: int) -> FileResponse:
     """Return the report of the refresh that published a version."""
-    _schedule(readable, name)
-    installation = Installation.from_environment()
-    origin = refresh_of(installation, _version(installation, name, number))
-    return _written(installation, None if origin is None else origin.files.report_page)
+    origin = refresh_of(there, _version(there, name, number))
+    return _written(there, None if origin is None else origin.files.report_page)
 
 
-def figure(readable: Readable, name: str, number: int, figure: str) -> FileResponse:
+def figure(schedule: Allowed, there: There, name: str, number: int, figure: str) -> FileResponse:
     """Return a figure of that report."""
-    _schedule(readable, name)
-    installation = Installation.from_environment()
-    origin = refresh_of(installation, _version(installation, name, number))
+    origin = refresh_of(there, _version(there, name, number))
     path = None if origin is None or figure not in FIGURES else figure_file(origin, figure)
-    return _written(installation, path, "image/png")
+    return _written(there, path, "image/png")
 
 
-def replay(readable: Readable, name: str, span: str) -> FileResponse:
+def replay(schedule: Allowed, there: There, name: str, span: str) -> FileResponse:
     """Return the page of a replay that was started in Airflow."""
-    _schedule(readable, name)
-    installation = Installation.from_environment()
-    return _written(installation, replays(installation, name).get(span))
+    return _written(there, replays(there, name).get(span))
 
 
-def validation(readable: Readable, name: str, key: str) -> FileResponse:
+def validation(schedule: Allowed, there: There, name: str, key: str) -> FileResponse:
     """Return the validation page of a window."""
-    _schedule(readable, name)
-    installation = Installation.from_environment()
-    return _written(installation, validation_page(installation, name, key))
+    return _written(there, validation_page(there, name, key))
 
 
-def all_windows(readable: Readable, name: str) -> FileResponse:
+def all_windows(schedule: Allowed, there: There, name: str) -> FileResponse:
     """Return validation's list of windows."""
-    _schedule(readable, name)
-    installation = Installation.from_environment()
-    return _written(installation, installation.windows(name) / "index.html")
+    return _written(there, there.windows(name) / "index.html")
 
 
 def asset(name: str) -> Response:
@@ -168,12 +167,6 @@ def asset(name: str) -> Response:
         raise HTTPException(404, "no such file")
     text, kind = ASSETS[name]
     return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=86400"})
-
-
-def _schedule(readable: dict[str, Schedule], name: str) -> Schedule:
-    if name not in readable:
-        raise HTTPException(404, "There is no such deployment, or you may not read its DAG.")
-    return readable[name]
 
 
 def _version(installation: Installation, name: str, number: int) -> Version:

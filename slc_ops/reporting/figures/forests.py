@@ -8,7 +8,7 @@ from typing import Any
 from slc_ops.base.methods import score_only
 from slc_ops.base.text import number, share
 from slc_ops.evidence.metrics import paired_metrics
-from slc_ops.evidence.replayed import SERVED, Replay
+from slc_ops.evidence.replayed import Replay
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.uncertainty import Interval
 from slc_ops.evidence.verdict import Verdict
@@ -79,15 +79,14 @@ def draw_rivals(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawin
             pairs = {name: each[metric.name] for name, each in found.items()}
             rows = [Row(f"against {NAMES[k]}", each, tone(each, metric.better)) for k, each in pairs.items()]
             forest(axis, rows, f"Δ {metric.arrow}")
-        svg = save(figure, "rivals", directory)
-    level = next(iter(found.values())).confidence if found else 0.95
-    return Drawing(
-        "rivals",
-        f"{verdict.method} against its rivals",
-        f"Paired differences on the rows of the newest window, {share(level)} intervals from "
-        "resampled users.",
-        svg,
-    )
+        level = next(iter(found.values())).confidence if found else 0.95
+        return save(
+            figure,
+            directory / "rivals",
+            f"{verdict.method} against its rivals",
+            f"Paired differences on the rows of the newest window, {share(level)} intervals from "
+            "resampled users.",
+        )
 
 
 def draw_methods(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
@@ -105,13 +104,13 @@ def draw_methods(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawi
         for name, tick in zip(names, axes[0].get_yticklabels(), strict=True):
             tick.set_color(looks.get(name, MUTED))
             tick.set_fontweight("bold" if name == verdict.method else "normal")
-        svg = save(figure, "methods", directory)
-    return Drawing(
-        "methods",
-        "Every method on the newest window, with intervals",
-        "Dots are estimates, lines user-clustered intervals. An arrow points to a value outside the view.",
-        svg,
-    )
+        return save(
+            figure,
+            directory / "methods",
+            "Every method on the newest window, with intervals",
+            "Dots are estimates, lines user-clustered intervals. An arrow points to a value outside the "
+            "view.",
+        )
 
 
 def _view(found: Sequence[Interval]) -> tuple[float, float]:
@@ -144,14 +143,13 @@ def draw_density(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawi
                 colour = MUTED if value is None else tone(value, metric.better)
                 rows.append(Row(part["label"].replace(" (", "\n("), value, colour))
             forest(axis, rows, f"Δ {metric.title} vs Platt")
-        svg = save(figure, "density", directory)
-    return Drawing(
-        "density",
-        "Differences from Platt by observations per item",
-        "Test rows of the newest window by how often their item occurs in the calibration windows, with "
-        "user-clustered intervals. Cold-start items have no offset.",
-        svg,
-    )
+        return save(
+            figure,
+            directory / "density",
+            "Differences from Platt by observations per item",
+            "Test rows of the newest window by how often their item occurs in the calibration windows, with "
+            "user-clustered intervals. Cold-start items have no offset.",
+        )
 
 
 def draw_contenders(directory: Path, replay: Replay) -> Drawing | None:
@@ -165,17 +163,16 @@ def draw_contenders(directory: Path, replay: Replay) -> Drawing | None:
         mean = Interval(each.mean, seen.low, seen.high)
         known = seen.next_low is not None and seen.next_high is not None
         beyond = (seen.next_low or 0.0, seen.next_high or 0.0) if known else None
-        rows.append(Row(name if name == SERVED else name_of(name), mean, tone(mean, -1), beyond))
+        rows.append(Row(name_of(name), mean, tone(mean, -1), beyond))
     with styled("contenders"):
         figure, axis = new_figure(0.9 + 0.36 * len(rows), width=WIDE)
         forest(axis, rows, "Δ NLL vs Platt refitted every window  (← better)")
         axis.get_yticklabels()[0].set_fontweight("bold")
-        svg = save(figure, "contenders", directory)
-    return Drawing(
-        "contenders",
-        "All contenders against Platt",
-        f"Dots are means over the windows, thick lines their {share(replay.confidence)} intervals, whose "
-        "unit is the window. Thin lines are the expected range of one further window.",
-        svg,
-        wide=True,
-    )
+        return save(
+            figure,
+            directory / "contenders",
+            "All contenders against Platt",
+            f"Dots are means over the windows, thick lines their {share(replay.confidence)} intervals, whose "
+            "unit is the window. Thin lines are the expected range of one further window.",
+            wide=True,
+        )

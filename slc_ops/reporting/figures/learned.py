@@ -41,14 +41,13 @@ def draw_reliability(directory: Path, backtest: Backtest, verdict: Verdict) -> D
                 text, (0.03, 0.94 - 0.075 * row), xycoords="axes fraction", color=colour, fontweight="bold"
             )
         axis.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted", ylabel="observed")
-        svg = save(figure, "reliability", directory)
-    return Drawing(
-        "reliability",
-        "Observed rate by predicted probability",
-        "Fifteen equal bins of the newest window's predictions; a dot on the dashed line is perfectly "
-        "calibrated, its area is its share of the rows.",
-        svg,
-    )
+        return save(
+            figure,
+            directory / "reliability",
+            "Observed rate by predicted probability",
+            "Fifteen equal bins of the newest window's predictions; a dot on the dashed line is perfectly "
+            "calibrated, its area is its share of the rows.",
+        )
 
 
 def draw_offsets(directory: Path, parameters: ParameterSet | None) -> Drawing | None:
@@ -73,15 +72,14 @@ def draw_offsets(directory: Path, parameters: ParameterSet | None) -> Drawing | 
         axis.plot(n[shown], offset[shown], "o", color=ACCENT, markersize=3, alpha=0.8, linewidth=0)
         axis.set_xscale("log")
         axis.set(xlabel="observations of the item (log scale)", ylabel="offset in logits")
-        svg = save(figure, "offsets", directory)
-    return Drawing(
-        "offsets",
-        "Offsets by observations of the item",
-        f"Each dot is an item's offset ({len(shown)} of {count(len(n))} shown, evenly by count; their "
-        f"standard deviation is {number(offset.std(), 2)}); the grey line leads to the estimate from its own "
-        "rows alone. The prior pulls sparse items towards zero.",
-        svg,
-    )
+        return save(
+            figure,
+            directory / "offsets",
+            "Offsets by observations of the item",
+            f"Each dot is an item's offset ({len(shown)} of {count(len(n))} shown, evenly by count; their "
+            f"standard deviation is {number(offset.std(), 2)}); the grey line leads to the estimate from its "
+            "own rows alone. The prior pulls sparse items towards zero.",
+        )
 
 
 def draw_detectability(directory: Path, found: Detectability | None) -> Drawing | None:
@@ -128,12 +126,11 @@ def draw_detectability(directory: Path, found: Detectability | None) -> Drawing 
         axis.set_yscale("log")
         axis.set(xlim=(low, high), ylim=(0.02, 15))
         axis.set(xlabel="observations per item and time bin", ylabel="drift per bin in logits")
-        svg = save(figure, "detectability", directory)
-    return Drawing(
-        "detectability",
-        "The smallest visible drift, by observations per bin",
-        f"The line is the smallest step between two of {found.time_bins} bins that a test at "
-        f"α = {found.alpha:g} can see. Tracking items over time is {found.temporal_tracking}: "
-        f"{found.reason}.",
-        svg,
-    )
+        return save(
+            figure,
+            directory / "detectability",
+            "The smallest visible drift, by observations per bin",
+            f"The line is the smallest step between two of {found.time_bins} bins that a test at "
+            f"α = {found.alpha:g} can see. Tracking items over time is {found.temporal_tracking}: "
+            f"{found.reason}.",
+        )

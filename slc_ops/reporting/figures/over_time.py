@@ -55,15 +55,14 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
         axis.grid(axis="x", visible=False)
         _name_days(axis, newest)
         axis.margins(x=0.02)
-        svg = save(figure, "over_time", directory)
-    return Drawing(
-        "over_time",
-        "AUC over time, fold by fold",
-        "AUC by time slice over the folds; each is fitted on earlier windows only. Platt scaling with "
-        "a positive slope has the backbone's AUC: an increasing map of one score keeps every order.",
-        svg,
-        wide=True,
-    )
+        return save(
+            figure,
+            directory / "over_time",
+            "AUC over time, fold by fold",
+            "AUC by time slice over the folds; each is fitted on earlier windows only. Platt scaling with "
+            "a positive slope has the backbone's AUC: an increasing map of one score keeps every order.",
+            wide=True,
+        )
 
 
 def _shown(backtest: Backtest, verdict: Verdict) -> list[str]:

@@ -50,18 +50,17 @@ def draw(
             _panel(axis, line, points, found, ACCENT if who != FROZEN else MUTED)
             axis.set_title(f"{name_of(who)} minus Platt, NLL  (↓ better)")
             _dates(axis, [window for window, _ in [*line, *points]], found)
-        svg = save(figure, "series", directory)
-    level = share(verdict.rules.get("confidence", 0.95))
-    diamonds = " Diamonds: the served model on the window." if known else ""
-    return Drawing(
-        "series",
-        "Against Platt, window by window",
-        "Dots: the method minus Platt, both fitted on the previous windows; below 0 is better. "
-        f"Shaded: the mean with its {level} interval. Bar at the right: expected range of the next window."
-        f"{diamonds} Each panel has its own scale.",
-        svg,
-        wide=True,
-    )
+        level = share(verdict.rules.get("confidence", 0.95))
+        diamonds = " Diamonds: the served model on the window." if known else ""
+        return save(
+            figure,
+            directory / "series",
+            "Against Platt, window by window",
+            "Dots: the method minus Platt, both fitted on the previous windows; below 0 is better. "
+            f"Shaded: the mean with its {level} interval. Bar at the right: expected range of the next "
+            f"window.{diamonds} Each panel has its own scale.",
+            wide=True,
+        )
 
 
 def _in_question(backtest: Backtest, verdict: Verdict) -> str | None:

@@ -1,12 +1,12 @@
 """The served model by window, against Platt refitted every window and against the frozen model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slc_ops.base.methods import score_only
 from slc_ops.base.window import Window
+from slc_ops.evidence.replayed import SERVED, Replay, ReplayedWindow
 from slc_ops.reporting.style import (
     ACCENT,
     BAD,
@@ -17,7 +17,7 @@ from slc_ops.reporting.style import (
     WARN,
     WIDE,
     Drawing,
-    label_end,
+    label_ends,
     new_figure,
     save,
     styled,
@@ -26,77 +26,57 @@ from slc_ops.reporting.style import (
 NAMES = {"base": "frozen model", "platt": "Platt", "served": "served"}
 
 
-@dataclass(frozen=True)
-class Point:
-    """One window: its serving method, and the NLL differences to Platt and to the frozen model.
-
-    ``refitted`` is the difference to Platt of an item method refitted every window, if one is compared.
-    """
-
-    window: Window
-    served: str
-    minus_platt: float | None
-    minus_frozen: float | None
-    refitted: float | None = None
-    mark: str = ""
-    """``stopped``, ``missing`` or ``held``; empty for an ordinary window."""
-
-
 def name_of(method: str) -> str:
     """Return a method's display name."""
     return NAMES.get(method, method)
 
 
-def draw(directory: Path, points: Sequence[Point], refitted: str | None = None) -> Drawing | None:
-    """Draw the served NLL minus Platt's by window, over bands that name the serving method."""
-    known = [each for each in points if each.minus_platt is not None]
+def draw(directory: Path, replay: Replay, refitted: str | None = None) -> Drawing | None:
+    """Draw the served NLL minus Platt's by window, over bands that name the serving method.
+
+    ``refitted`` is an item method refitted every window, drawn beside it.
+    """
+    known = replay.differences(SERVED, "platt")
     if not known:
         return None
+    marks = {each.window: mark for each in replay.windows if (mark := _mark(each)) is not None}
     with styled("served"):
         figure, axis = new_figure(3.1, width=WIDE)
-        _bands(axis, points)
+        _bands(axis, replay.windows)
         axis.axhline(0, color=INK, linewidth=0.9)
         if refitted is not None:
-            other = [(each.window.start, each.refitted) for each in points if each.refitted is not None]
+            other = [(window.start, value) for window, value in replay.differences(refitted, "platt")]
             axis.plot(*zip(*other, strict=True), color=CHAMPION, linewidth=1.1, linestyle=(0, (4, 2)))
-        axis.plot(
-            [each.window.start for each in known],
-            [each.minus_platt for each in known],
-            color=ACCENT,
-            marker="o",
-            markersize=3.5,
-        )
-        for each in points:
-            if each.mark:
-                colour = {"stopped": BAD, "missing": MUTED, "held": WARN}[each.mark]
-                axis.annotate(
-                    "×" if each.mark == "stopped" else "◇",
-                    (each.window.start, 0.97),
-                    xycoords=("data", "axes fraction"),
-                    ha="center",
-                    va="top",
-                    color=colour,
-                    fontsize=11,
-                )
+        line = [(window.start, value) for window, value in known]
+        axis.plot(*zip(*line, strict=True), color=ACCENT, marker="o", markersize=3.5)
+        for window, mark in marks.items():
+            axis.annotate(
+                "×" if mark == "stopped" else "◇",
+                (window.start, 0.97),
+                xycoords=("data", "axes fraction"),
+                ha="center",
+                va="top",
+                color={"stopped": BAD, "missing": MUTED, "held": WARN}[mark],
+                fontsize=11,
+            )
         axis.set_ylabel("NLL minus Platt's  (↓ better)")
         axis.grid(axis="x", visible=False)
-        _dates(axis, points)
-        svg = save(figure, "served", directory)
-    marks = {each.mark for each in points if each.mark}
-    legend = {
-        "stopped": "× a window that validation stopped",
-        "missing": "◇ (grey) a window without rows",
-        "held": "◇ (orange) a renewal that was held",
-    }
-    more = "".join(f" {text}." for mark, text in legend.items() if mark in marks)
-    dashed = "" if refitted is None else f" Dashed: {refitted} refitted every window."
-    return Drawing(
-        "served",
-        "Served against Platt refitted every window",
-        f"Below 0 the served probabilities were better. The shading shows the serving method.{dashed}{more}",
-        svg,
-        wide=True,
-    )
+        _dates(axis, replay.windows)
+        legend = {
+            "stopped": "× a window that validation stopped",
+            "missing": "◇ (grey) a window without rows",
+            "held": "◇ (orange) a renewal that was held",
+        }
+        more = "".join(f" {text}." for mark, text in legend.items() if mark in marks.values())
+        dashed = "" if refitted is None else f" Dashed: {refitted} refitted every window."
+        return save(
+            figure,
+            directory / "served",
+            "Served against Platt refitted every window",
+            "Below 0 the served probabilities were better. The shading shows the serving method."
+            f"{dashed}{more}",
+            wide=True,
+        )
 
 
 def draw_cumulated(
@@ -121,20 +101,26 @@ def draw_cumulated(
     with styled(name):
         figure, axis = new_figure(3.0)
         axis.axhline(0, color=INK, linewidth=0.9)
-        ends = {}
+        ends = []
         for who, line in shown.items():
             look = looks.get(who, {"color": CHAMPION, "linewidth": 1.3, "linestyle": (0, (4, 2))})
             axis.plot([window.start for window, _ in line], [value for _, value in line], **look)
-            ends[who] = (line[-1][0].start, line[-1][1], look["color"])
-        _named_apart(axis, ends)
+            ends.append((line[-1][0].start, line[-1][1], name_of(who), look["color"]))
+        label_ends(axis, ends, 0.08, bold="served")
         axis.set_ylabel("NLL, summed over windows")
         axis.grid(axis="x", visible=False)
         _few_dates(axis)
-        svg = save(figure, name, directory)
-    return Drawing(name, title, caption, svg)
+        return save(figure, directory / name, title, caption)
 
 
-def _bands(axis: Any, points: Sequence[Point]) -> None:
+def _mark(each: ReplayedWindow) -> str | None:
+    """Return ``stopped``, ``missing`` or ``held``; None for an ordinary window."""
+    if each.status in ("stopped", "missing"):
+        return each.status
+    return "held" if each.renewal == "held" else None
+
+
+def _bands(axis: Any, points: Sequence[ReplayedWindow]) -> None:
     """Shade each period of one method and label it: grey for the frozen model, stronger for item methods."""
     start = 0
     for end in range(1, len(points) + 1):
@@ -158,7 +144,7 @@ def _bands(axis: Any, points: Sequence[Point]) -> None:
         start = end
 
 
-def _dates(axis: Any, points: Sequence[Point]) -> None:
+def _dates(axis: Any, points: Sequence[ReplayedWindow]) -> None:
     step = max(1, -(-len(points) // 9))
     ticks = [each.window.start for each in points[::step]]
     axis.set_xticks(ticks, [f"{tick:%-d %b}" for tick in ticks])
@@ -171,12 +157,3 @@ def _few_dates(axis: Any) -> None:
     locator = AutoDateLocator(maxticks=5)
     axis.xaxis.set_major_locator(locator)
     axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-
-
-def _named_apart(axis: Any, ends: dict[str, tuple[Any, float, str]]) -> None:
-    """Label the ends of lines; move labels apart if two lines end at the same height."""
-    low, high = axis.get_ylim()
-    room, placed = 0.08 * (high - low), float("-inf")
-    for who, (x, y, colour) in sorted(ends.items(), key=lambda each: each[1][1]):
-        placed = max(y, placed + room)
-        label_end(axis, x, placed, name_of(who), colour, fontweight="bold" if who == "served" else "normal")

@@ -25,7 +25,7 @@ from slc_ops.engines.spark import splits
 from slc_ops.engines.spark.engine import SparkEngine
 from slc_ops.engines.spark.log import SparkLog
 from slc_ops.evidence.detectability import detectability
-from slc_ops.evidence.folds import Fold
+from slc_ops.evidence.folds import Fold, FoldRows
 from slc_ops.intake.extract import Pull
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.methods import METHODS, fit_prepared, slc_mix
@@ -262,8 +262,8 @@ def test_a_single_week_is_split_by_time_in_the_same_way(
     engine: SparkEngine, weeks: list[tuple[Window, Path]]
 ) -> None:
     fold = Fold(week(0), (weeks[0][1],), None)
-    parts = [*fold.tuning_logs(engine), fold.test_log(engine)]
-    expected = [*fold.tuning_logs(), fold.test_log()]
+    there_rows, here_rows = FoldRows(fold, engine), FoldRows(fold)
+    parts, expected = ([each.tuning[0].log, each.tuning[1], each.test] for each in (there_rows, here_rows))
     assert [part.n_rows for part in parts] == [part.n_rows for part in expected]
     for there, here in zip(parts, expected, strict=True):
         assert_same_parameters(
