@@ -1,11 +1,12 @@
 """Ids of items, users, groups and events (texts or integers), and the index that maps them to positions.
 
-Arrow and pandas can look ids up in bulk, but rebuild their table for each call or hold a Python object per
-id. :class:`IdIndex` is three NumPy arrays of about 30 bytes an id. It finds one id in microseconds and a
-batch at a few dozen nanoseconds an id, and it accepts further ids.
+Arrow numbers the ids of a log (:func:`numbered`). Arrow and pandas can also look ids up in bulk, but rebuild
+their table for each call or hold a Python object per id. :class:`IdIndex` is three NumPy arrays of about 30
+bytes an id. It finds one id in microseconds and a batch at a few dozen nanoseconds an id.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,75 +24,35 @@ Codes = NDArray[np.int32]
 _INTEGER = r"(0|-?[1-9][0-9]{0,17})"  # canonical decimal form, within 64 bits
 _SLICE = 1 << 14
 _FEW = 8
-_TABLE_LIMIT = 1 << 24  # widest range of integers with a direct table (64 MB)
 
 
 class IdIndex:
     """Map ids to positions, numbered in order of first appearance; an unknown id has position −1.
 
-    ``name`` is the column name in error messages. An integer and its text are the same id: once an index has
-    received both types, it stores texts, at the same positions.
+    ``name`` is the column name in error messages. A hash table in NumPy arrays: keys sorted by bucket, and
+    the start of each bucket. A lookup compares the whole key with every candidate of the bucket, so it has no
+    false positives. An integer and its text are the same id.
 
     >>> index = IdIndex(pa.array(["a", "b"]))
-    >>> index.positions(["b", "x"]).tolist(), index.add(pa.array(["x", "b", "y", "x"])).tolist()
-    ([1, -1], [2, 1, 3, 2])
-    >>> index.ids.to_pylist()
-    ['a', 'b', 'x', 'y']
-    >>> numbers = IdIndex(pa.array([7, 9]))
-    >>> numbers.positions(["9", "09", "x"]).tolist(), numbers.add(pa.array(["x", "7"])).tolist()
-    ([1, -1, -1], [2, 0])
+    >>> index.positions(["b", "x"]).tolist(), index.position("a")
+    ([1, -1], 0)
+    >>> IdIndex(pa.array([7, 9])).positions(["9", "09", "x"]).tolist()
+    [1, -1, -1]
     """
 
-    def __init__(self, ids: pa.Array | None = None, name: str = "item_id") -> None:
-        self._name, self._count = name, 0
-        self._tables: list[_Table] = []  # sizes fall by at least a factor of 2, the largest first
-        self._integers: _IntegerTable | None = None
-        self._type: pa.DataType | None = None
-        if ids is not None:
-            self._type = pa.int64() if ids.type == pa.int64() else pa.string()
-            self._learn(ids)
-
-    def __len__(self) -> int:
-        return self._count if self._integers is None else self._integers.count
-
-    @property
-    def ids(self) -> pa.Array:
-        """Return all ids; position ``k`` means ``ids[k]``."""
-        if self._integers is not None:
-            return self._integers.values
-        if len(self._tables) > 1:
-            self._merge(len(self._tables))
-        return self._tables[0].ids if self._tables else pa.nulls(0, self._type or pa.string())
-
-    def add(self, column: pa.Array) -> Codes:
-        """Return the position of every id of a column (see :func:`as_ids`); append unknown ids."""
-        kind = _value_type(column)
-        if self._type is None:
-            self._type = kind
-            self._integers = _IntegerTable() if kind == pa.int64() else None
-        if kind != self._type:
-            self._become_text()
-            column = as_text(column)
-        encoded = pa.types.is_dictionary(column.type)
-        if encoded and len(column.dictionary) > 2 * len(column):
-            # A slice of a big row group carries the whole group's dictionary: keep only the entries it uses.
-            used = column.indices.dictionary_encode()
-            column = pa.DictionaryArray.from_arrays(used.indices, column.dictionary.take(used.dictionary))
-        if self._integers is not None:
-            codes = self._integers.codes(as_numpy(column.dictionary if encoded else column))
-            if codes is not None:
-                return codes.take(as_numpy(column.indices)) if encoded else codes
-            known, self._integers = self._integers.values, None
-            self._learn(known)
-        if not encoded:
-            column = column.dictionary_encode()
-        found = self.find(column.dictionary)
-        new = found < 0
-        if new.any():
-            fresh = column.dictionary.take(as_arrow(np.flatnonzero(new))).dictionary_encode()
-            found[new] = self._count + as_numpy(fresh.indices)
-            self._learn(fresh.dictionary)
-        return found.take(as_numpy(column.indices))
+    def __init__(self, ids: pa.Array, name: str = "item_id") -> None:
+        self._name, self._type = name, pa.int64() if ids.type == pa.int64() else pa.string()
+        keys = keys_of(ids)
+        self._shift = 64 - max(1, (2 * len(ids)).bit_length())
+        bucket = bucket_of_keys(keys, self._shift)
+        # Bucket and position in one number: sorting numbers is faster than sorting positions by buckets.
+        packed = np.sort(bucket << 32 | np.arange(len(ids)))
+        order = (packed & 0xFFFFFFFF).astype(np.int32)
+        counts = np.bincount(bucket, minlength=1 << (64 - self._shift))
+        self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        # One key more than ids: an empty last bucket starts there.
+        self._keys = [np.append(words[order], np.uint64(0)) for words in keys]
+        self._order = np.append(order, np.int32(-1))
 
     def positions(self, ids: Any) -> Codes:
         """Return the position of every id, −1 for unknown ones and nulls."""
@@ -114,24 +75,41 @@ class IdIndex:
         if checked is None:
             return -1
         key = key_of(checked)
-        for table in self._tables:
-            position = table.position(key)
-            if position >= 0:
-                return position
+        bucket = bucket_of_key(key, self._shift)
+        low, high = self._keys[0], self._keys[-1]
+        for place in range(self._start.item(bucket), self._start.item(bucket + 1)):
+            if low.item(place) == key[0] and high.item(place) == key[-1]:
+                return int(self._order[place])
         return -1
 
     def find(self, column: pa.Array) -> Codes:
         """Return positions without validation of a column: the index's type, no nulls, no dictionary."""
-        result = np.full(len(column), -1, np.int32)
-        for first in range(0, len(column), _SLICE):
-            keys = keys_of(column.slice(first, _SLICE))
-            found = result[first : first + _SLICE]
-            for number, table in enumerate(self._tables):
-                if not number:
-                    found[:] = table.positions(keys)
-                elif len(left := np.flatnonzero(found < 0)):
-                    found[left] = table.positions([words[left] for words in keys])
-        return result
+        slices = (column.slice(first, _SLICE) for first in range(0, len(column), _SLICE))
+        return np.concatenate([np.empty(0, np.int32), *(self._find(keys_of(each)) for each in slices)])
+
+    def _find(self, keys: list[Words]) -> Codes:
+        bucket = bucket_of_keys(keys, self._shift)
+        place = self._start.take(bucket)
+        hit = self._equal(keys, place)
+        found: Codes = self._order.take(place)
+        if hit.all():
+            return found
+        left = np.flatnonzero(~hit)
+        found[left] = -1
+        end, place = self._start.take(bucket[left] + 1), place[left]
+        while True:  # the next candidate of each bucket, until the buckets end
+            place += 1
+            more = place < end
+            left, place, end = left[more], place[more], end[more]
+            if not len(left):
+                return found
+            hit = self._equal([words[left] for words in keys], place)
+            found[left[hit]] = self._order[place[hit]]
+            left, place, end = left[~hit], place[~hit], end[~hit]
+
+    def _equal(self, keys: list[Words], place: NDArray[Any]) -> NDArray[np.bool_]:
+        equal: NDArray[np.bool_] = self._keys[0].take(place) == keys[0]
+        return equal if len(keys) == 1 else equal & (self._keys[1].take(place) == keys[1])
 
     def _find_any(self, column: pa.Array) -> Codes:
         """Return positions in a column of ids; an index of integers knows the texts of its integers."""
@@ -143,29 +121,6 @@ class IdIndex:
         result = np.full(len(column), -1, np.int32)
         result[as_numpy(whole)] = self.find(column.filter(whole).cast(pa.int64()))
         return result
-
-    def _become_text(self) -> None:
-        if self._type == pa.int64():
-            known = self.ids.cast(pa.string())
-            self._type, self._integers, self._tables, self._count = pa.string(), None, [], 0
-            self._learn(known)
-
-    def _learn(self, ids: pa.Array) -> None:
-        """Append unknown ids, each once; merge small tables into the new one, so that the tables stay few."""
-        self._tables.append(_Table(ids, self._count))
-        self._count += len(ids)
-        smaller = 1
-        while smaller < len(self._tables) and len(self._tables[-smaller - 1].ids) < 2 * sum(
-            len(table.ids) for table in self._tables[-smaller:]
-        ):
-            smaller += 1
-        self._merge(smaller)
-
-    def _merge(self, count: int) -> None:
-        if count > 1:
-            merged = self._tables[-count:]
-            ids = pa.concat_arrays([table.ids for table in merged])
-            self._tables[-count:] = [_Table(ids, merged[0].first)]
 
     def _checked(self, one: Any) -> int | str | None:
         """Return an id in the type of the index; None when the index cannot contain it."""
@@ -195,103 +150,21 @@ class IdIndex:
         )
 
 
-class _Table:
-    """A hash table of distinct ids: keys sorted by bucket, and the start of each bucket.
+def numbered(columns: Sequence[pa.Array]) -> tuple[pa.Array, list[Codes]]:
+    """Return the distinct ids of some columns, in order of first appearance, and the number of each id.
 
-    A lookup compares the whole key with every candidate of the bucket, so it has no false positives.
+    Where some columns hold integers and others texts, an integer and its text are the same id.
+
+    >>> ids, codes = numbered([pa.array(["a", "b", "a"]), pa.array(["c", "b"])])
+    >>> ids.to_pylist(), [each.tolist() for each in codes]
+    (['a', 'b', 'c'], [[0, 1, 0], [2, 1]])
     """
-
-    def __init__(self, ids: pa.Array, first: int) -> None:
-        self.ids, self.first = ids, first
-        keys = keys_of(ids)
-        self._shift = 64 - max(1, (2 * len(ids)).bit_length())
-        bucket = bucket_of_keys(keys, self._shift)
-        # Bucket and position in one number: sorting numbers is faster than sorting positions by buckets.
-        packed = np.sort(bucket << 32 | np.arange(len(ids)))
-        order = (packed & 0xFFFFFFFF).astype(np.int32)
-        counts = np.bincount(bucket, minlength=1 << (64 - self._shift))
-        self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        # One key more than ids: an empty last bucket starts there.
-        self._keys = [np.append(words[order], np.uint64(0)) for words in keys]
-        self._order = np.append(order + np.int32(first), np.int32(-1))
-
-    def position(self, key: tuple[int, ...]) -> int:
-        bucket = bucket_of_key(key, self._shift)
-        low, high = self._keys[0], self._keys[-1]
-        for place in range(self._start.item(bucket), self._start.item(bucket + 1)):
-            if low.item(place) == key[0] and high.item(place) == key[-1]:
-                return int(self._order[place])
-        return -1
-
-    def positions(self, keys: list[Words]) -> Codes:
-        bucket = bucket_of_keys(keys, self._shift)
-        place = self._start.take(bucket)
-        hit = self._equal(keys, place)
-        found: Codes = self._order.take(place)
-        if hit.all():
-            return found
-        left = np.flatnonzero(~hit)
-        found[left] = -1
-        end, place = self._start.take(bucket[left] + 1), place[left]
-        while True:  # the next candidate of each bucket, until the buckets end
-            place += 1
-            more = place < end
-            left, place, end = left[more], place[more], end[more]
-            if not len(left):
-                return found
-            hit = self._equal([words[left] for words in keys], place)
-            found[left[hit]] = self._order[place[hit]]
-            left, place, end = left[~hit], place[~hit], end[~hit]
-
-    def _equal(self, keys: list[Words], place: NDArray[Any]) -> NDArray[np.bool_]:
-        equal: NDArray[np.bool_] = self._keys[0].take(place) == keys[0]
-        return equal if len(keys) == 1 else equal & (self._keys[1].take(place) == keys[1])
-
-
-class _IntegerTable:
-    """Positions of integers within a narrow range: one table lookup per row instead of a hash."""
-
-    def __init__(self) -> None:
-        self._low, self._codes = 0, np.empty(0, np.int32)
-        self._values: list[NDArray[np.int64]] = []
-        self.count = 0
-
-    @property
-    def values(self) -> pa.Array:
-        return as_arrow(np.concatenate([np.empty(0, np.int64), *self._values]))
-
-    def codes(self, numbers: NDArray[np.int64]) -> Codes | None:
-        """Return the position of every number, adding new ones; None when the range is too wide."""
-        if not len(numbers):
-            return np.empty(0, np.int32)
-        if not self._cover(int(numbers.min()), int(numbers.max())):
-            return None
-        indices = numbers - self._low if self._low else numbers
-        found: Codes = self._codes[indices]
-        if found.min() < 0:
-            self._learn(indices[found < 0])
-            found = self._codes[indices]
-        return found
-
-    def _cover(self, low: int, high: int) -> bool:
-        if self.count:
-            low, high = min(low, self._low), max(high, self._low + len(self._codes) - 1)
-        if high - low >= _TABLE_LIMIT:
-            return False
-        if low < self._low or high >= self._low + len(self._codes) or not self.count:
-            wider = np.full(high - low + 1, -1, np.int32)
-            wider[self._low - low : self._low - low + len(self._codes)] = self._codes
-            self._low, self._codes = low, wider
-        return True
-
-    def _learn(self, indices: NDArray[np.int64]) -> None:
-        # Writing backwards leaves the first row's number in each entry: no sort is needed.
-        rows = np.arange(len(indices), dtype=np.int32)
-        self._codes[indices[::-1]] = rows[::-1]
-        fresh = indices[self._codes[indices] == rows]
-        self._codes[fresh] = np.arange(self.count, self.count + len(fresh), dtype=np.int32)
-        self._values.append(fresh + self._low)
-        self.count += len(fresh)
+    if len({column.type for column in columns}) > 1:
+        columns = [column.cast(pa.string()) for column in columns]
+    encoded = pa.chunked_array(columns).dictionary_encode().chunks  # without the empty ones
+    codes = np.concatenate([np.empty(0, np.int32), *(as_numpy(chunk.indices) for chunk in encoded)])
+    ids = encoded[0].dictionary if encoded else columns[0]
+    return ids, np.split(codes, np.cumsum([len(column) for column in columns])[:-1])
 
 
 def as_ids(column: pa.Array, name: str, first_row: int) -> pa.Array:

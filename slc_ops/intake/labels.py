@@ -163,7 +163,12 @@ def changed_labels(old: Path, new: Path) -> int:
     """Count the events whose label differs between the old log and the new one."""
     if not (has_labels(old) and has_labels(new)):
         return 0
-    return changed_between(*(read_parquet(path, ["event_id", "label"]).drop_null() for path in (old, new)))
+    before, now = (read_parquet(path, ["event_id", "label"]).drop_null() for path in (old, new))
+    known = Labels(before["event_id"], before["label"], np.zeros(before.num_rows, np.int64))
+    place = known.find(now["event_id"].combine_chunks())
+    found = place >= 0
+    was = known.values.take(pa.array(place[found]))
+    return int(pc.sum(pc.not_equal(was, now["label"].filter(pa.array(found)))).as_py() or 0)
 
 
 def has_labels(path: Path) -> bool:
@@ -172,12 +177,3 @@ def has_labels(path: Path) -> bool:
         schema = file.schema_arrow
     numeric = "label" in schema.names and pa.types.is_primitive(schema.field("label").type)
     return numeric and "event_id" in schema.names
-
-
-def changed_between(before: pa.Table, now: pa.Table) -> int:
-    """Count the changed labels between two tables without nulls in event_id and label."""
-    known = Labels(before["event_id"], before["label"], np.zeros(before.num_rows, np.int64))
-    place = known.find(now["event_id"].combine_chunks())
-    found = place >= 0
-    was = known.values.take(pa.array(place[found]))
-    return int(pc.sum(pc.not_equal(was, now["label"].filter(pa.array(found)))).as_py() or 0)

@@ -13,12 +13,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from slc_ops.base.buffers import as_numpy
 from slc_ops.base.errors import InputError
-from slc_ops.base.ids import IdIndex, as_ids
+from slc_ops.base.ids import as_ids, numbered
 from slc_ops.rows import columns as contract
 from slc_ops.rows.reading import Source, converted
 from slc_ops.rows.store import ColumnStore
 
 IDS = ("item_id", "user_id")
+MOST_WAITING = 1 << 20
 NUMBERS: dict[str, Callable[..., NDArray[Any]]] = {
     "label": contract.as_labels,
     "logit": contract.as_logits,
@@ -61,13 +62,16 @@ class Loader:
         value of a slice column has code −1.
         """
         store = ColumnStore(self.source.n_rows, {name: self._type(name) for name in names}, budget)
-        ids = {name: IdIndex(name=name) for name in names if name not in NUMBERS}
+        ids = {name: Numbering(store, name) for name in names if name not in NUMBERS}
         first = 0
         for batch in self.source.batches([self.called(name) for name in names]):
             for name, column in zip(names, batch.columns, strict=True):
-                store.write(name, first, self._values(name, column, first, ids.get(name)))
+                if name in ids:
+                    ids[name].add(self._ids(name, column, first), first)
+                else:
+                    store.write(name, first, self._numbers(name, column, first))
             first += batch.num_rows
-        return Loaded(store, {name: index.ids for name, index in ids.items()})
+        return Loaded(store, {name: numbering.finish() for name, numbering in ids.items()})
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
         """Yield the first row number and the users of each batch."""
@@ -84,19 +88,19 @@ class Loader:
     def _score(self, name: str) -> str:
         return "probability" if name == "logit" and not self.has("logit") else name
 
-    def _values(self, name: str, column: pa.Array, first: int, index: IdIndex | None) -> NDArray[Any]:
-        """Return a batch of a column as numbers or codes."""
-        if index is None:
-            convert = NUMBERS[name]
-            score = self._score(name) if name == "logit" else ""
-            numbers: NDArray[Any] = converted(self.source, self.rename, convert, column, first, score)
-            return numbers
+    def _numbers(self, name: str, column: pa.Array, first: int) -> NDArray[Any]:
+        score = self._score(name) if name == "logit" else ""
+        numbers: NDArray[Any] = converted(self.source, self.rename, NUMBERS[name], column, first, score)
+        return numbers
+
+    def _ids(self, name: str, column: pa.Array, first: int) -> pa.DictionaryArray:
         if name in IDS:
-            return index.add(converted(self.source, self.rename, as_ids, column, first, name))
-        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        codes = np.full(len(plain), -1, np.int32)
-        codes[as_numpy(plain.is_valid())] = index.add(plain.drop_null().cast(pa.string()))
-        return codes
+            column = converted(self.source, self.rename, as_ids, column, first, name)
+        else:
+            column = (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(
+                pa.string()
+            )
+        return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
     def _type(self, name: str) -> DTypeLike:
         if name not in NUMBERS:
@@ -108,6 +112,45 @@ class Loader:
             pa.types.is_float32(kind) or pa.types.is_float16(kind)
         )
         return np.float32 if small else np.float64
+
+
+class Numbering:
+    """Codes of one column: first by the ids of each batch, then by those of all batches.
+
+    Batches wait until they have as many ids as are known, so each id is hashed about twice, and the memory is
+    that of the distinct ids.
+    """
+
+    def __init__(self, store: ColumnStore, name: str) -> None:
+        self._store, self._name = store, name
+        self._ids: pa.Array | None = None
+        self._waiting: list[tuple[int, int, pa.Array]] = []
+
+    def add(self, column: pa.DictionaryArray, first: int) -> None:
+        """Add a batch from row ``first`` on; a null has code −1."""
+        if len(column.dictionary) > 2 * len(column):
+            # A slice of a big row group carries the whole group's dictionary: keep only the entries it uses.
+            used = column.indices.dictionary_encode()
+            column = pa.DictionaryArray.from_arrays(used.indices, column.dictionary.take(used.dictionary))
+        self._store.write(self._name, first, as_numpy(column.indices.cast(pa.int32()).fill_null(-1)))
+        self._waiting.append((first, first + len(column), column.dictionary))
+        known = 0 if self._ids is None else len(self._ids)
+        if sum(len(ids) for _, _, ids in self._waiting) > max(known, MOST_WAITING):
+            self._settle()
+
+    def finish(self) -> pa.Array:
+        """Return all ids; code ``k`` means ``ids[k]``."""
+        self._settle()
+        return self._ids
+
+    def _settle(self) -> None:
+        known = [] if self._ids is None else [self._ids]
+        self._ids, codes = numbered([*known, *(ids for _, _, ids in self._waiting)])
+        for (first, last, _), mapping in zip(self._waiting, codes[len(known) :], strict=True):
+            own = self._store.read(self._name, first, last)
+            # The last entry is at index −1: a row without a value keeps −1.
+            self._store.write(self._name, first, np.append(mapping, np.int32(-1)).take(own))
+        self._waiting = []
 
 
 def check_columns(source: Source, rename: Mapping[str, str]) -> None:

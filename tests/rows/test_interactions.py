@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.rows import loading
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import TableSource
 
@@ -118,12 +119,29 @@ def test_batches_and_memory_do_not_change_the_log(tmp_path, kind, memory, row_gr
     assert part.label.tolist() == table["label"].to_pylist()[311:702]
 
 
-def test_widely_spread_integers_fall_back_to_hashing(tmp_path):
-    ids = [5, 6, 5, 10**15, 6, -(10**15)]
-    table = pa.table({"item_id": ids, "label": [0, 1] * 3, "logit": [0.0] * 6})
-    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=2)
-    log = InteractionLog.read(tmp_path / "rows.parquet")
-    assert log.items.take(log.item_codes).to_pylist() == ids
+@pytest.mark.parametrize("memory", [0, 1 << 30])
+def test_codes_of_batches_become_codes_of_the_log(tmp_path, memory, monkeypatch):
+    """Few ids wait here, so several batches are settled, each a few times the known ids or less."""
+    monkeypatch.setattr(loading, "MOST_WAITING", 3)
+    rng = np.random.default_rng(1)
+    whole = pa.array([f"item {k}" for k in range(100)])
+    items = rng.integers(0, 100, 60)
+    groups = [None if k % 7 == 0 else f"g{k % 5}" for k in range(60)]
+    table = pa.table(
+        {"label": [0, 1] * 30, "logit": [0.0] * 60, "group_id": groups}
+        | {"item_id": pa.DictionaryArray.from_arrays(pa.array(items), whole)}
+    )
+    parts = [table.slice(first, 10) for first in range(0, 60, 10)]  # each with the whole dictionary
+    for k, part in enumerate(parts):
+        pyarrow.feather.write_feather(part, tmp_path / f"{k}.feather")
+    numbers = table.slice(0, 4).set_column(3, "item_id", pa.array([5, 6, 5, 10**15]))
+    pyarrow.feather.write_feather(numbers, tmp_path / "9.feather")
+    log = InteractionLog.read(sorted(tmp_path.iterdir()), memory=memory)
+    expected = [*table["item_id"].to_pylist(), "5", "6", "5", str(10**15)]
+    assert log.items.take(log.item_codes).to_pylist() == expected
+    assert log.items.to_pylist() == list(dict.fromkeys(expected))
+    codes = log.rows(0, 64, {"group"}).group
+    assert [None if code < 0 else log.groups[code].as_py() for code in codes] == [*groups, *groups[:4]]
 
 
 def test_different_contents_have_different_digests():

@@ -11,11 +11,11 @@ from slc_ops.engines.spark.answers import Found, bytes_of
 from slc_ops.engines.spark.cluster import Task, add_up
 from slc_ops.engines.spark.extraction import pull
 from slc_ops.engines.spark.log import SparkLog, frame_of
-from slc_ops.engines.spark.relabelled import changed_labels
 from slc_ops.engines.spark.session import master_url, open_session
 from slc_ops.engines.spark.splits import Split, parquet, plan_splits
-from slc_ops.engines.spark.validation import divide, show
+from slc_ops.engines.spark.validation import changed_labels, divide, show
 from slc_ops.intake.extract import Pull
+from slc_ops.intake.labels import has_labels
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import RowStatistics
 from slc_ops.rows.reading import files_of
@@ -52,7 +52,9 @@ class SparkEngine:
 
     def changed_labels(self, old: Path, new: Path) -> int:
         """Count the events whose label differs between the old log and the new one."""
-        return changed_labels(self.session, old, new)
+        if not (has_labels(old) and has_labels(new)):
+            return 0
+        return changed_labels(self.session, self.splits(old), self.splits(new))
 
     def digest(self, path: Path) -> str:
         """Return the digest of a log's bytes, as the executors read them."""

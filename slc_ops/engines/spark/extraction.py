@@ -5,6 +5,8 @@ complete, so a repeated task writes the same file again, and a killed one leaves
 """
 
 import logging
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -12,16 +14,19 @@ import pyarrow.parquet as pq
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import make_directory
 from slc_ops.base.parquet import digest_parts, parts_of
-from slc_ops.engines.spark.gathering import ANSWER, Both, gathered
+from slc_ops.engines.spark.cluster import Task, add_up
+from slc_ops.engines.spark.log import frame_of
 from slc_ops.engines.spark.parts import (
     InParts,
     PartPull,
+    SourcePart,
     Written,
     drop_unfinished,
     empty_part,
     source_parts,
 )
-from slc_ops.engines.spark.validation import partwise_of, take
+from slc_ops.engines.spark.splits import parquet, plan_splits
+from slc_ops.engines.spark.validation import Counts, take
 from slc_ops.intake import extract
 from slc_ops.intake.labels import WAITING
 from slc_ops.intake.manifest import WindowManifest
@@ -31,6 +36,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass
+class Pulled:
+    """The result of some parts: their files, and the counts of their rows if an observer asks for them."""
+
+    counts: Counts | None
+    written: Written
+
+    def merge(self, other: "Pulled") -> None:
+        """Add the parts that follow."""
+        if self.counts is not None and other.counts is not None:
+            self.counts.merge(other.counts)
+        self.written.merge(other.written)
+
+
+def pulled(pulling: PartPull, logit_limit: float | None, one: SourcePart) -> Pulled:
+    """Write one part, and count its rows while they are written."""
+    counts = None if logit_limit is None else Counts(pulling.window, logit_limit)
+    return Pulled(counts, pulling(one, counts))
 
 
 def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
@@ -46,14 +71,15 @@ def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
     parts, directory = source_parts(source), asked.path.absolute()
     make_directory(directory)
     leaves_out = extract.leaves_out(asked.deployment)
-    show = PartPull(
+    pulling = PartPull(
         source.parts, source.selects, settings, window, leaves_out, asked.erased, types, directory
     )
-    partwise = partwise_of(observer) if isinstance(observer, RowStatistics) else None
-    found: dict[int, Any] = {ANSWER: Both(None, Written())}
+    found = Pulled(None, Written())
     if parts:
-        found = gathered(session, parts, show, partwise, sum(part.rows for part in parts))
-    written: Written = found[ANSWER].other
+        limit = observer.logit_limit if isinstance(observer, RowStatistics) else None
+        task = Task(session.sparkContext.broadcast(parts), None, partial(pulled, pulling, limit))
+        found = add_up(session, frame_of(session, parts), task, len(parts), 1)
+    written = found.written
     if not written.rows:
         written.files = empty_part(directory, types)
     drop_unfinished(directory)
@@ -63,8 +89,9 @@ def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
             f"the cluster wrote {len(written.files)} parts of window {window}, and this process finds "
             f"{len(here)} in {directory}; see that all workers share this path"
         )
-    if isinstance(observer, RowStatistics):
-        take(observer, found)
+    if found.counts is not None and isinstance(observer, RowStatistics):
+        splits = plan_splits([parquet(part) for part in parts_of(directory)])
+        take(session, splits, found.counts, observer)
     return WindowManifest(
         rows=written.rows,
         digest=written.content.hexdigest(),

@@ -101,11 +101,8 @@ class PartPull:
     types: dict[str, pa.DataType]
     directory: Path
 
-    def __call__(self, one: SourcePart, observer: Watcher | None) -> Iterator[Written | None]:
-        """Yield None after each batch, so that the observer's keyed rows can be emitted, and the result last.
-
-        At the end the part has its final name, if it has any row.
-        """
+    def __call__(self, one: SourcePart, observer: Watcher | None) -> Written:
+        """Write a part and return the result; the part has its final name at the end, if it has any row."""
         path = self.directory / part_name(one.number)
         notes: dict[str, Any] = {}
         with replacing(path) as temporary:
@@ -113,7 +110,6 @@ class PartPull:
             try:
                 for batch in self._rows(one, notes):
                     writer.add(batch)
-                    yield None
                 writer.close()
             except BaseException:  # an interrupt, too, must not leave a partial file
                 writer.abandon()
@@ -123,7 +119,7 @@ class PartPull:
         rows = writer.digest.rows
         if not rows:
             path.unlink()
-        yield Written(rows, writer.digest, {path.name: digest} if rows else {}, counted)
+        return Written(rows, writer.digest, {path.name: digest} if rows else {}, counted)
 
     def _rows(self, one: SourcePart, notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         """Yield the window's rows in one part of the source."""

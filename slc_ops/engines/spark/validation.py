@@ -1,13 +1,13 @@
 """Statistics and quarantine of a window, with the rules of the local engine, computed by executors.
 
-Counts of parts add up. Repeated ids and rows do not: repetitions within a span are found directly, and the
-first occurrence of each is emitted, keyed by its hash, for comparison with other spans.
+Counts of parts add up. Repeated event ids, repeated rows and changed labels do not: a task gives Spark the
+keys of every row, and Spark groups equal ones.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,69 +18,79 @@ import pyarrow.compute as pc
 from slc_ops.base.code_version import code_version
 from slc_ops.base.digests import digest_file
 from slc_ops.base.files import replacing_directory
+from slc_ops.base.hashing import combined_hashes, value_hashes
 from slc_ops.base.parquet import digest_parts, part_name
 from slc_ops.base.window import Window
-from slc_ops.engines.spark.cluster import check_code, quiet
-from slc_ops.engines.spark.gathering import (
+from slc_ops.engines.spark.cluster import (
     ANSWER,
-    ROW_BITS,
-    HandsOn,
-    Keyed,
-    each_group,
-    gathered,
-    keyed_rows,
-    show_stored,
-    stored_batches,
+    Task,
+    add_up,
+    added,
+    answer_of,
+    check_code,
+    collected,
+    mapped,
+    quiet,
 )
+from slc_ops.engines.spark.log import frame_of
 from slc_ops.engines.spark.parts import drop_unfinished
 from slc_ops.engines.spark.splits import Split
-from slc_ops.quality.passes import HASHED, Pass, merged
+from slc_ops.intake.writing import SPAN
+from slc_ops.quality.passes import HASHED, IDENTITY, Pass, merged
+from slc_ops.quality.rows import failures, row_checks
 from slc_ops.quality.statistics import MAX_EXAMPLES, Repeats, RowStatistics
-from slc_ops.rows.stored import Divide, later, stored_schema
+from slc_ops.rows.reading import ParquetSource
+from slc_ops.rows.stored import Divide, hashes_for, stored_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-IDS, ROWS = 1, 2  # kinds of keyed rows
-_PLACES = "number long, row long"
+BUCKET_ROWS = 1 << 20
+MOST_SPREAD = 10_000  # partitions of a shuffle
+_KEYED = "number long, row long, id binary, same long, label double, failing boolean"
+_ARROW = pa.schema(
+    [("number", pa.int64()), ("row", pa.int64()), ("id", pa.binary()), ("same", pa.int64()),
+     ("label", pa.float64()), ("failing", pa.bool_())]
+)  # fmt: skip
 
 
 def show(session: "SparkSession", splits: list[Split], statistics: RowStatistics) -> None:
     """Pass a stored log to the statistics, on the executors."""
     if splits:
-        total = sum(split.rows for split in splits)
-        take(statistics, gathered(session, splits, show_stored, partwise_of(statistics), total))
+        work = partial(counted, statistics.window, statistics.logit_limit)
+        task = Task(session.sparkContext.broadcast(splits), None, work)
+        take(session, splits, add_up(session, frame_of(session, splits), task, len(splits), 1), statistics)
 
 
-def partwise_of(statistics: RowStatistics) -> "PartwiseStatistics":
-    """Return the partwise observer of these statistics."""
-    return PartwiseStatistics(statistics.window, statistics.logit_limit, MAX_EXAMPLES)
+def counted(window: Window, logit_limit: float, split: Split) -> "Counts":
+    """Return the counts of one part of a stored log, in the spans of extraction."""
+    counts = Counts(window, logit_limit)
+    for batch in stored_batches(split):
+        counts.add(batch, hashes_for(counts, batch))
+    return counts
 
 
-def take(statistics: RowStatistics, found: dict[int, Any]) -> None:
-    """Add the results of :func:`~slc_ops.engines.spark.gathering.gathered` to the statistics."""
-    sums: PartSums | None = found[ANSWER].one
-    if sums is None:  # no parts
-        return
-    repeated = sums.repeated
-    for kind in (IDS, ROWS):
-        if kind in found:
-            repeated.merge(found[kind])
-    numbers = sorted(sums.rows)
-    ends = dict(zip(numbers, accumulate(sums.rows[number] for number in numbers), strict=True))
-    shown = []
-    for position in repeated.first:
-        part, row = position >> ROW_BITS, position & (1 << ROW_BITS) - 1
-        shown.append({"row": ends[part] - sums.rows[part] + row})
-    failed = sums.failed_rows + repeated.otherwise_good
-    statistics.take(sums.run, Repeats(repeated.ids, failed, repeated.rows, shown))
+def take(session: "SparkSession", splits: list[Split], counts: "Counts", statistics: RowStatistics) -> None:
+    """Add the counts of a stored log, and its repetitions, to the statistics."""
+    ids, rows, failed, examples = 0, 0, counts.failed_rows, []
+    if splits:
+        again = keyed(session, splits).selectExpr(
+            "count(id) - count(distinct id) as ids", "count(same) - count(distinct same) as rows"
+        )
+        ids, rows = collected(session, again).to_pylist()[0].values()
+    if ids:
+        later = later_ids(keyed(session, splits, Faults(statistics.window, statistics.logit_limit)), splits)
+        failed += collected(session, later.selectExpr("count_if(not failing)")).column(0)[0].as_py()
+        first = collected(session, later.orderBy("number", "row").limit(MAX_EXAMPLES)).to_pylist()
+        examples = [{"row": splits[each["number"]].first + each["row"]} for each in first]
+    statistics.take(counts.run, Repeats(ids, failed, rows, examples))
 
 
 class PartPass(Pass):
     """A pass over consecutive parts that can be serialised and added."""
 
     def merge(self, other: Pass) -> None:
-        """Add the pass over the rows that follow; its hashes were already emitted."""
+        """Add the pass over the rows that follow."""
         for code, count in other.failed.items():
             self.failed[code] += count
         for code, found in other.examples.items():
@@ -103,125 +113,95 @@ class PartPass(Pass):
         return {name: value for name, value in vars(self).items() if name != "checks"}
 
 
-@dataclass
-class Repeated:
-    """Later occurrences of event ids: their number, the number without another fault, and examples.
-
-    ``first`` has their positions. ``rows`` counts rows that repeat (user, item, time, label).
-    """
-
-    most: int
-    ids: int = 0
-    otherwise_good: int = 0
-    first: list[int] = field(default_factory=list)
-    rows: int = 0
-
-    def note(self, position: np.ndarray, failing: np.ndarray) -> None:
-        """Add later occurrences; ``position`` ascends."""
-        self.ids += len(position)
-        self.otherwise_good += int(np.count_nonzero(~failing))
-        self._keep([*self.first, *position[: self.most].tolist()])
-
-    def merge(self, other: "Repeated") -> None:
-        """Add those of other rows."""
-        self.ids += other.ids
-        self.otherwise_good += other.otherwise_good
-        self.rows += other.rows
-        self._keep([*self.first, *other.first])
-
-    def _keep(self, found: list[int]) -> None:
-        self.first = sorted(found)[: self.most]
-
-
-@dataclass
-class PartSums:
-    """The counts of some consecutive parts."""
-
-    run: PartPass
-    failed_rows: int
-    repeated: Repeated
-    rows: dict[int, int]
-
-    def merge(self, other: "PartSums") -> None:
-        """Add the parts that follow."""
-        self.run.merge(other.run)
-        self.failed_rows += other.failed_rows
-        self.repeated.merge(other.repeated)
-        self.rows |= other.rows
-
-
-@dataclass(frozen=True)
-class PartwiseStatistics:
-    """The observer that is sent to the executors."""
-
-    window: Window
-    logit_limit: float
-    max_examples: int
-
-    def part(self, number: int) -> "PartStatistics":
-        """Return the observer of a part."""
-        return PartStatistics(number, PartPass(self.window, self.logit_limit, self.max_examples))
-
-    def together(self, kind: int, rows: pa.Table) -> Repeated:
-        """Count the grouped rows that repeat others."""
-        found = Repeated(self.max_examples)
-        if kind == ROWS:
-            found.rows = rows.num_rows - pc.count_distinct(rows["hash"]).as_py()
-            return found
-        again = later_ids(rows)
-        failing = again["failing"].to_numpy()
-        found.note(again["position"].to_numpy(), failing)
-        return found
-
-
-class PartStatistics(HandsOn):
-    """Counts the rows of one part."""
+class Counts:
+    """The counts of consecutive parts: receives the rows of one, and adds up."""
 
     hashed = HASHED
 
-    def __init__(self, number: int, run: PartPass) -> None:
-        super().__init__()
-        self._number, self._run = number, run
-        self._failed, self._repeated = 0, Repeated(run.max_examples)
+    def __init__(self, window: Window, logit_limit: float) -> None:
+        self.run = PartPass(window, logit_limit, MAX_EXAMPLES)
+        self.failed_rows = 0
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Add rows."""
-        first, run = self._run.rows, self._run
-        run.add(batch, hashes)
-        failing = np.zeros(batch.num_rows, bool)
-        failing[run.take_bad_rows() - first] = True
-        self._failed += int(np.count_nonzero(failing))
-        position = (self._number << ROW_BITS) + np.arange(first, run.rows, dtype=np.int64)
-        found = run.take_id_hashes()
-        if "event_id" in batch.schema.names:
-            valid = np.asarray(batch.column("event_id").is_valid())
-            keyed, again = first_ids(batch.column("event_id").drop_null(), found, position[valid])
-            if again.any():
-                self._repeated.note(position[valid][again], failing[valid][again])
-            self._waiting.append(replace(keyed, failing=failing[valid][~again]))
-        rows = run.take_row_hashes()
-        if len(rows):
-            distinct, where = np.unique(rows, return_index=True)
-            self._repeated.rows += len(rows) - len(distinct)
-            self._waiting.append(Keyed(ROWS, position[where], distinct))
+        """Add rows; their hashes are released, because Spark finds what repeats."""
+        self.run.add(batch, hashes)
+        self.failed_rows += len(np.unique(self.run.take_bad_rows()))
+        self.run.take_id_hashes()
+        self.run.take_row_hashes()
 
-    def sums(self) -> PartSums:
-        """Return the counts of the part."""
-        return PartSums(self._run, self._failed, self._repeated, {self._number: self._run.rows})
+    def merge(self, other: "Counts") -> None:
+        """Add the parts that follow."""
+        self.run.merge(other.run)
+        self.failed_rows += other.failed_rows
 
 
-def first_ids(ids: pa.Array, hashes: np.ndarray, position: np.ndarray) -> tuple[Keyed, np.ndarray]:
-    """Return the first occurrence of each id of a span, to compare with other spans; a mask of the others."""
-    again, plain = later(ids), as_bytes(ids)
-    if again.any():
-        plain = plain.filter(pa.array(~again))
-    return Keyed(IDS, position[~again], hashes[~again], plain), again
+@dataclass(frozen=True)
+class Faults:
+    """The checks of a window's rows."""
+
+    window: Window
+    logit_limit: float
+
+    def of(self, batch: pa.RecordBatch) -> pa.Array:
+        """Mark the rows that fail a check."""
+        checks = row_checks(self.window.start, self.window.end, self.logit_limit)
+        nothing = np.zeros(batch.num_rows, bool)
+        return pa.array(np.logical_or.reduce([nothing, *failures(batch, checks).values()]))
 
 
-def later_ids(rows: pa.Table) -> pa.Table:
-    """Return the rows (position, id, …) whose id occurs at an earlier position, in order."""
-    rows = rows.select(["position", "id", "failing"]).sort_by("position")
-    return rows.filter(pa.array(later(rows["id"].combine_chunks())))
+@dataclass(frozen=True)
+class Keys:
+    """A task: part and row of every row, its event id, a hash of (user, item, time, label), and its label.
+
+    With ``faults`` it marks the rows that fail a check.
+    """
+
+    splits: Any
+    faults: Faults | None
+    code: str = field(default_factory=code_version)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the keys of all parts of a partition."""
+        check_code(self.code)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                first = 0
+                columns = () if self.faults else ("event_id", *IDENTITY)
+                for rows in stored_batches(self.splits.value[number], columns):
+                    yield self._keys(number, first, rows)
+                    first += rows.num_rows
+
+    def _keys(self, number: int, first: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        count, names = rows.num_rows, rows.schema.names
+        found: dict[str, pa.Array] = {
+            "number": pa.repeat(pa.scalar(number, pa.int64()), count),
+            "row": pa.array(np.arange(first, first + count, dtype=np.int64)),
+        }
+        if "event_id" in names:
+            found["id"] = as_bytes(rows.column("event_id"))
+        if set(IDENTITY) <= set(names):
+            same = combined_hashes(*(value_hashes(rows.column(name)) for name in IDENTITY))
+            found["same"] = pa.array(same.view(np.int64))
+        if "label" in names and rows.schema.field("label").type in (pa.int64(), pa.float64()):
+            found["label"] = pc.cast(rows.column("label"), pa.float64(), safe=False)
+        if self.faults is not None:
+            found["failing"] = self.faults.of(rows)
+        arrays = [found.get(each.name, pa.nulls(count, each.type)) for each in _ARROW]
+        return pa.record_batch(arrays, schema=_ARROW)
+
+
+def keyed(session: "SparkSession", splits: Sequence[Split], faults: Faults | None = None) -> "DataFrame":
+    """Return the keys of all rows of a stored log."""
+    task = Keys(session.sparkContext.broadcast(list(splits)), faults)
+    return mapped(frame_of(session, splits), task, _KEYED)
+
+
+def later_ids(rows: "DataFrame", splits: Sequence[Split]) -> "DataFrame":
+    """Return the rows whose event id occurs in an earlier row."""
+    spread = min(max(8, sum(each.rows for each in splits) // BUCKET_ROWS), MOST_SPREAD)
+    nth = "row_number() over (partition by id order by number, row) as nth"
+    known = rows.where("id is not null").repartition(spread, "id")
+    return known.selectExpr("number", "row", "failing", nth).where("nth > 1")
 
 
 def as_bytes(ids: pa.Array) -> pa.Array:
@@ -229,6 +209,26 @@ def as_bytes(ids: pa.Array) -> pa.Array:
     if not (pa.types.is_binary(ids.type) or pa.types.is_large_binary(ids.type)):
         ids = ids.cast(pa.string())
     return ids.cast(pa.binary())
+
+
+def stored_batches(split: Split, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split as written, with the existing ones of these columns, or with all."""
+    source = ParquetSource(Path(split.path), groups=split.groups)
+    names = [name for name in columns or source.types if name in source.types]
+    for batch in source.batches(names, as_written=True) if names else ():
+        yield from (batch.slice(first, SPAN) for first in range(0, batch.num_rows, SPAN))
+
+
+def changed_labels(session: "SparkSession", old: Sequence[Split], new: Sequence[Split]) -> int:
+    """Count like :func:`slc_ops.intake.labels.changed_labels`: contradictory labels of an event are none."""
+    from pyspark.sql import functions as f
+
+    if not (old and new):
+        return 0
+    before, now = (keyed(session, each).where("id is not null and label is not null") for each in (old, new))
+    known = before.groupBy("id").agg(f.min("label").alias("was"), f.max("label").alias("most"))
+    changed = now.join(known.where("was = most"), "id").where("label <> was").selectExpr("count(*)")
+    return int(collected(session, changed).column(0)[0].as_py())
 
 
 @dataclass
@@ -256,10 +256,7 @@ def divide(
     """Divide like :func:`slc_ops.rows.stored.divide`, into folders of parts."""
     places = session.range(len(splits)).selectExpr("id as number", "-1L as row")
     if ids_repeat:
-        total = sum(each.rows for each in splits)
-        keyed = keyed_rows(session, splits, show_stored, IdsOfPart, total).where(f"kind = {IDS}")
-        with quiet():
-            places = places.union(keyed.groupBy("bucket").applyInArrow(later_places, _PLACES))
+        places = places.union(later_ids(keyed(session, splits), splits).select("number", "row"))
     with ExitStack() as folders:
         made = []
         for target in (bad,) if clean is None else (bad, clean):
@@ -274,33 +271,9 @@ def divide(
     return found.bad, "" if clean is None else digest_parts(found.clean)
 
 
-class IdsOfPart(HandsOn):
-    """The first occurrence of each event id in the spans of one part."""
-
-    hashed = ("event_id",)
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self._number, self._rows = number, 0
-
-    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Add the ids of further rows."""
-        ids = batch.column("event_id")
-        valid = np.flatnonzero(np.asarray(ids.is_valid()))
-        position = (self._number << ROW_BITS) + self._rows + valid
-        self._waiting.append(first_ids(ids.drop_null(), hashes["event_id"][valid], position)[0])
-        self._rows += batch.num_rows
-
-
-def later_places(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-    """A task: return part and row of the ids that occur at an earlier position, in another span."""
-    position = later_ids(rows)["position"].to_numpy()
-    return pa.table({"number": position >> ROW_BITS, "row": position & (1 << ROW_BITS) - 1})
-
-
 @dataclass(frozen=True)
 class DividedPart:
-    """Divides one part of a log; ``places`` has the later occurrences of ids of other spans."""
+    """Divides one part of a log; ``places`` has the later occurrences of ids."""
 
     splits: Any
     work: Divide
@@ -313,21 +286,24 @@ class DividedPart:
         check_code(self.code)
         split: Split = self.splits.value[number]
         name = part_name(number)
-        own = [np.flatnonzero(mask) + first for first, mask in self._later_in_spans(split)]
-        duplicate = np.concatenate([places["row"].to_numpy(), *own])
         clean = None if self.clean is None else self.clean / name
         schema = stored_schema(Path(split.path))
+        duplicate = places["row"].to_numpy()
         count = self.work(stored_batches(split), schema, duplicate, self.bad / name, clean)
         if not count and number:
             (self.bad / name).unlink()
         return Divided(count, {} if clean is None else {name: digest_file(clean)})
 
-    def _later_in_spans(self, split: Split) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the first row of each span and a mask of ids that occurred earlier within it."""
-        first = 0
-        for batch in stored_batches(split, ["event_id"]):
-            ids = batch.column(0)
-            mask = np.zeros(len(ids), bool)
-            mask[np.asarray(ids.is_valid())] = later(ids.drop_null())
-            yield first, mask
-            first += len(ids)
+
+def each_group(
+    session: "SparkSession", frame: "DataFrame", work: Callable[[int, pa.Table], Any], groups: int
+) -> Any:
+    """Return the sum of ``work`` over the groups of rows with the same ``number``."""
+
+    def answered(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        number = key[0].as_py()
+        return pa.Table.from_batches([answer_of(number, partial(work, number, rows))])
+
+    spread = frame.repartition(min(groups, MOST_SPREAD), "number")
+    with quiet():
+        return added(collected(session, spread.groupBy("number").applyInArrow(answered, ANSWER)))

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slc_ops.base.ids import IdIndex
+from slc_ops.base.ids import numbered
 from slc_ops.numerics.kernels import Sums
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import Source, joined
@@ -68,12 +68,11 @@ def add_windows(windows: Sequence[ItemSums]) -> ItemSums:
     >>> both.items.to_pylist(), both.rows.tolist(), both.sums.y.tolist()
     (['b', 'a', 'c'], [2, 2, 1], [2.0, 4.0, 0.5])
     """
-    index = IdIndex()
-    codes = [index.add(window.items) for window in windows]
-    size = len(index)
+    items, codes = numbered([window.items for window in windows])
+    size = len(items)
     rows, sums = np.zeros(size, np.int64), Sums(*(np.zeros(size) for _ in range(4)))
     for window, indices in zip(windows, codes, strict=True):
         rows[indices] += window.rows
         for total, part in zip(vars(sums).values(), vars(window.sums).values(), strict=True):
             total[indices] += part
-    return ItemSums(index.ids, rows, sums)
+    return ItemSums(items, rows, sums)

@@ -58,7 +58,7 @@ def test_serialised_parts_give_the_same_window(
     written = Written()
     for part in source_parts(lake):
         for _ in range(2):  # a repeated task writes the same part
-            *_, last = pickle.loads(pickle.dumps(pull))(part, None)  # noqa: S301 - our own
+            last = pickle.loads(pickle.dumps(pull))(part, None)  # noqa: S301 - our own
         written.merge(last)
     assert (written.rows, written.content.hexdigest()) == (here.rows, here.digest)
     assert digest_parts(written.files) == digest_log(folder)

@@ -17,7 +17,8 @@ from slc_ops.base.files import read_json
 from slc_ops.base.parquet import digest_log, parts_of
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
-from slc_ops.engines.spark import gathering, parts
+from slc_ops.engines.spark import cluster as running
+from slc_ops.engines.spark import parts, validation
 from slc_ops.engines.spark.engine import SparkEngine
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.extract import erase_window, extract, rows_of
@@ -43,7 +44,7 @@ ROWS = 1500
 def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several parts per file, and several buckets of keys."""
     monkeypatch.setattr(parts, "PART_ROWS", 400)
-    monkeypatch.setattr(gathering, "BUCKET_ROWS", 400)
+    monkeypatch.setattr(validation, "BUCKET_ROWS", 100)
 
 
 @pytest.fixture(scope="module")
@@ -240,13 +241,13 @@ def test_a_worker_killed_while_writing_does_not_change_the_result(
 ) -> None:
     before = pulled(home, engine, deployment())
     killer = threading.Timer(0.3, cluster.kill, args=("worker-0",))
-    whole = gathering.collected
+    whole = running.collected
 
     def collected(*arguments: Any) -> pa.Table:
         killer.start()
         return whole(*arguments)
 
-    monkeypatch.setattr(gathering, "collected", collected)
+    monkeypatch.setattr(running, "collected", collected)
     again = home / "again"
     try:
         after = extract(
