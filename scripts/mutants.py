@@ -2,84 +2,49 @@
 
 One expression at a time of the code that affects results is made wrong (`<` into `<=`, `+` into `-`,
 `and` into `or`, 1 into 2, a condition into its opposite), in a separate process, and the quick tests that
-reach its line run there until one fails. A test that also fails without the mutant does not count. A mutant
-that no test detects survives: write a test or delete the code. A mutant replaces the code object of its
-function in a forked process: nothing is written, and nothing is imported again.
+reach its statement run there until one fails. A test that also fails without the mutant does not count. A
+mutant that no test detects survives: write a test or delete the code. A mutant replaces the code object of
+its function in a forked process: no code is written, and nothing is imported or collected again.
+
+The outcomes stand in var/mutants.jsonl as they are found, so that a run can be stopped at any time:
+
+  scripts/mutants.py --again                           the rest of a stopped run, and what a change may affect
+  scripts/mutants.py --again --only verdict.py:193     one mutant
+  scripts/mutants.py --packages methods --minutes 10   a part
+  scripts/mutants.py --again --tests tests/evidence/test_auc.py    undetected mutants, by new tests
 """
 
 import argparse
-import ast
-import copy
-import gc
 import hashlib
 import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import types
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
 from coverage import Coverage, CoverageData
+from mutated_code import DECIDING, ROOT, Mutant, mutants, put_in_place
 
-ROOT = Path(__file__).resolve().parents[1]
 QUICK = "not slow and not services and not chaos"
-DECIDING = {
-    "evidence": ["slc_ops/evidence"],
-    "methods": ["slc_ops/methods"],
-    "parameters": ["slc_ops/parameters"],
-    "refresh rules": [
-        "slc_ops/refresh/window_rules.py",
-        "slc_ops/refresh/gate.py",
-        "slc_ops/refresh/plan.py",
-    ],
-    "registry rules": ["slc_ops/registry/rules.py", "slc_ops/registry/ledger.py"],
-}
 DATA = ROOT / "var" / "mutants.coverage"
-OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis"]
+FOUND = ROOT / "var" / "mutants.jsonl"
+OPTIONS = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis"]
 THREADED = "tests/serving/test_fuzz.py"
 """It starts a thread when it is imported, and a fork has no copy of the thread."""
-COLLECTION = "the collection"
-"""Test files that make data when they are imported fail there."""
-LONGEST_TEST = 30
+LONGEST_TEST = 60
 """Seconds after which a test counts as failed: a mutant that loops for ever is detected."""
-LONGEST_RUN = 120
-"""Seconds for the tests of a mutant, unless told otherwise; a mutant that outlives them is unfinished."""
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
-OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd, ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One wrong expression: the ``index``-th mutable position of a file."""
-
-    package: str
-    path: Path
-    index: int
-    line: int
-    change: str
-    place: str
-    """Function, expression and its count there: a change elsewhere leaves the sample as it is."""
-
-    def draw(self, seed: int) -> bytes:
-        """Return the seeded rank: the mutants with the lowest ones are the sample."""
-        return hashlib.sha256(f"{seed} {self.path.relative_to(ROOT)} {self.place}".encode()).digest()
-
-    def __str__(self) -> str:
-        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.change}"
+STUCK = 2 * LONGEST_TEST
+"""Seconds without the end of a test after which the process is stopped: a loop that no signal interrupts."""
 
 
 def main() -> int:
@@ -87,66 +52,101 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--measured", action="store_true", help="use the coverage of an earlier run")
-    parser.add_argument("--workers", type=int, default=2, help="mutants at the same time")
+    parser.add_argument("--again", action="store_true", help="keep coverage and outcomes of earlier runs")
+    parser.add_argument("--packages", nargs="*", default=list(DECIDING), choices=list(DECIDING))
     parser.add_argument("--only", nargs="*", default=[""], help="mutants whose line contains one of these")
-    parser.add_argument("--seconds", type=float, default=LONGEST_RUN, help="for the tests of a mutant")
+    parser.add_argument("--tests", nargs="*", help="run all tests of these files, not the measured ones")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no mutant after this time")
+    parser.add_argument("--workers", type=int, default=2, help="mutants at the same time")
     given = parser.parse_args()
     os.chdir(ROOT)
-    if not given.measured or not DATA.exists():
+    FOUND.parent.mkdir(exist_ok=True)
+    if not given.again:
+        FOUND.unlink(missing_ok=True)
+    if not given.tests and not (given.again and DATA.exists()):
         measure()
-    print_coverage()
-    reached = tests_by_line()
+        print_coverage()
     everything = [each for package in DECIDING for each in mutants(package)]
     chosen = sorted(everything, key=lambda each: each.draw(given.seed))[: given.mutants]
-    chosen.sort(key=lambda each: (str(each.path), each.line, each.index))
-    chosen = [each for each in chosen if any(text in str(each) for text in given.only)]
-    known = collect({test for each in chosen for test in reached.get((each.path, each.line), ())})
-    reached = {place: [test for test in tests if test in known] for place, tests in reached.items()}
-    for each in chosen:  # methods are imported on first use; a mutant replaces what is imported
-        importlib.import_module(".".join(each.path.relative_to(ROOT).with_suffix("").parts))
-    detected: Counter[str] = Counter()
-    survivors = []
-    for number, (each, outcome) in enumerate(outcomes(chosen, reached, given.workers, given.seconds), 1):
-        detected[each.package] += outcome.startswith("detected")
-        if not outcome.startswith("detected"):
-            survivors.append((each, outcome))
-        print(f"{number}/{len(chosen)} {outcome}: {each}", flush=True)
-    report(chosen, detected, survivors)
-    return 0 if sum(detected.values()) >= 0.9 * len(chosen) else 1
+    chosen = [
+        each
+        for each in sorted(chosen, key=lambda each: (str(each.path), each.line, each.index))
+        if each.package in given.packages and any(text in str(each) for text in given.only)
+    ]
+    known = earlier_outcomes()
+    if given.tests:  # a mutant that survived other tests is tried again
+        known = {place: outcome for place, outcome in known.items() if outcome.startswith("detected")}
+    waiting = [each for each in chosen if each.place not in known]
+    reached = {} if given.tests else tests_by_line()
+    tests = {each: tests_of(each, reached) for each in waiting}
+    files = {test.partition("::")[0] for found in tests.values() for test in found}
+    if waiting:
+        end = time.monotonic() + 60 * given.minutes
+        experiment = Experiment(tests, given.workers, end, all_tests=bool(given.tests))
+        run = given.tests or sorted(filter(os.path.exists, files))
+        pytest.main([*OPTIONS, "-m", QUICK, *run], [experiment])
+    return report(chosen, earlier_outcomes())
 
 
-def report(chosen: list[Mutant], detected: Counter[str], survivors: list[tuple[Mutant, str]]) -> None:
-    """The table by package, then the undetected mutants."""
-    drawn = Counter(each.package for each in chosen)
-    print(f"\n{'package':<16}{'mutants':>8}{'detected':>9}{'share':>8}")
-    for package, count in drawn.items():
-        print(f"{package:<16}{count:>8}{detected[package]:>9}{detected[package] / count:>8.0%}")
-    total = sum(detected.values())
-    print(f"{'all':<16}{len(chosen):>8}{total:>9}{total / len(chosen):>8.0%}\n")
-    for each, outcome in survivors:
-        print(f"{outcome}: {each}")
+def report(chosen: list[Mutant], outcomes: dict[str, str]) -> int:
+    """Print the table by package, then the undetected mutants; return 1 if they are more than 10 %."""
+    print(f"\n{'package':<16}{'mutants':>8}{'detected':>9}{'survived':>9}{'not run':>8}{'share':>7}")
+    for package in [*sorted({each.package for each in chosen}), "all"]:
+        found = [
+            outcomes.get(each.place, "not run").partition(" by ")[0]
+            for each in chosen
+            if package in (each.package, "all")
+        ]
+        count = Counter(found)
+        print(
+            f"{package:<16}{len(found):>8}{count['detected']:>9}{count['survived'] + count['unreached']:>9}"
+            f"{count['not run']:>8}{count['detected'] / max(len(found), 1):>7.0%}"
+        )
+    undetected = [each for each in chosen if not outcomes.get(each.place, "").startswith("detected")]
+    for each in undetected:
+        print(f"{outcomes.get(each.place, 'not run')}: {each}")
+    return int(len(undetected) > 0.1 * len(chosen))
+
+
+@cache
+def digest(path: Path) -> str:
+    """Return the digest of a Python file, or of all files in a directory."""
+    files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return hashlib.sha256(b"".join(hashlib.sha256(each.read_bytes()).digest() for each in files)).hexdigest()
+
+
+def earlier_outcomes() -> dict[str, str]:
+    """Mutant → its outcome: valid if its file is unchanged, and an undetected one if nothing is changed."""
+    lines = FOUND.read_text().splitlines() if FOUND.exists() else []
+    found: dict[str, str] = {}
+    for line in lines:
+        each = json.loads(line)
+        detected = each["outcome"].startswith("detected")
+        if each["file"] == digest(ROOT / each["path"]) and (detected or each["rest"] == state()):
+            found[each["place"]] = each["outcome"]
+    return found
+
+
+def state() -> list[str]:
+    """Return the digests of all code and tests."""
+    return [digest(ROOT / "slc_ops"), digest(ROOT / "tests")]
+
+
+def write_outcome(mutant: Mutant, outcome: str) -> None:
+    """Append to the known outcomes."""
+    path = str(mutant.path.relative_to(ROOT))
+    digests = {"file": digest(mutant.path), "rest": state()}
+    entry = {"place": mutant.place, "outcome": outcome, "path": path, **digests}
+    with FOUND.open("a") as file:
+        file.write(json.dumps(entry) + "\n")
 
 
 def measure() -> None:
     """Run the quick tests once and record which test reaches which line."""
-    DATA.parent.mkdir(exist_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-n",
-        "2",
-        "--dist",
-        "loadfile",
-        "-m",
-        QUICK,
-        "--cov=slc_ops",
-        "--cov-branch",
-        "--cov-context=test",
-        "--cov-report=",
-    ]
-    subprocess.run(command, check=True, env={**os.environ, "COVERAGE_FILE": str(DATA)})
+    command = "-m pytest -n 2 --dist loadfile --cov=slc_ops --cov-branch --cov-context=test --cov-report= -m"
+    subprocess.run(
+        [sys.executable, *command.split(), QUICK], check=True, env={**os.environ, "COVERAGE_FILE": str(DATA)}
+    )
 
 
 def print_coverage() -> None:
@@ -167,235 +167,161 @@ def print_coverage() -> None:
         )
 
 
-def tests_by_line() -> dict[tuple[Path, int], list[str]]:
-    """Line of covered code → the tests that reach it; tests of few lines, which are fast, come first."""
+def tests_by_line() -> dict[tuple[Path, int], set[str]]:
+    """Line of covered code → the tests that reach it."""
     data = CoverageData(basename=str(DATA))
     data.read()
-    found: dict[tuple[Path, int], set[str]] = {}
-    for name in data.measured_files():
-        for line, contexts in data.contexts_by_lineno(name).items():
-            tests = {context.rpartition("|")[0] for context in contexts if context}
-            found[Path(name), line] = {test for test in tests if not test.startswith(THREADED)}
-    lines = Counter(test for tests in found.values() for test in tests)
-    return {place: sorted(tests, key=lambda test: (lines[test], test)) for place, tests in found.items()}
+    return {
+        (Path(name), line): {context.rpartition("|")[0] for context in contexts if context}
+        for name in data.measured_files()
+        for line, contexts in data.contexts_by_lineno(name).items()
+    }
 
 
-def sources(package: str) -> Iterator[Path]:
-    """The files of a package that affect results."""
-    for name in DECIDING[package]:
-        yield from sorted((ROOT / name).rglob("*.py")) if (ROOT / name).is_dir() else [ROOT / name]
+def tests_of(mutant: Mutant, reached: dict[tuple[Path, int], set[str]]) -> list[str]:
+    """Return the tests that reach a mutant's statement: by file, those of its module and package first.
 
+    The tests of a file stay together, because they share data.
+    """
+    found = [reached.get((mutant.path, line), set()) for line in mutant.lines]
+    tests = [test for test in set().union(*found) if not test.startswith(THREADED)]
+    per_file = Counter(test.partition("::")[0] for test in tests)
 
-def mutants(package: str) -> Iterator[Mutant]:
-    """All possible mutants."""
-    for path in sources(package):
-        tree = ast.parse(path.read_text())
-        function = {id(node): each.name for each in functions(tree) for node in ast.walk(each)}
-        same: Counter[str] = Counter()
-        for index, node in enumerate(turnable(tree)):
-            before = ast.unparse(node)
-            place = f"{function[id(node)]} {before}"
-            same[place] += 1
-            turn(node)
-            change = f"{before} → {ast.unparse(node)}"[:120]
-            yield Mutant(package, path, index, node.lineno, change, f"{place} {same[place]}")
+    def rank(test: str) -> tuple[bool, bool, int, str]:
+        file = test.partition("::")[0]
+        room = f"tests/{mutant.path.relative_to(ROOT).parts[1]}/"
+        return f"test_{mutant.path.stem}" not in file, not file.startswith(room), per_file[file], test
 
-
-def functions(tree: ast.Module) -> list[ast.FunctionDef]:
-    """The functions of a module, inner ones last."""
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-
-
-def turnable(tree: ast.Module) -> list[ast.expr]:
-    """The mutable expressions inside functions in a fixed order, without text for people."""
-    found: list[ast.expr] = []
-
-    def visit(node: ast.AST, inside: bool) -> None:
-        if isinstance(node, ast.JoinedStr | ast.Raise | ast.AnnAssign | ast.arguments):
-            return
-        if inside and isinstance(node, ast.expr) and can_turn(node):
-            found.append(node)
-        for field, value in ast.iter_fields(node):
-            if field in ("decorator_list", "returns", "annotation"):
-                continue
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    visit(child, inside or (isinstance(node, ast.FunctionDef) and field == "body"))
-
-    visit(tree, False)
-    return found
-
-
-def can_turn(node: ast.expr) -> bool:
-    """Whether :func:`turn` has a wrong form of it."""
-    if isinstance(node, ast.Compare):
-        return len(node.ops) == 1
-    if isinstance(node, ast.BinOp):
-        return type(node.op) in OPERATORS
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, bool | int | float)
-    return isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
-
-
-def turn(node: ast.expr) -> None:
-    """Make the expression wrong, in place."""
-    if isinstance(node, ast.Compare):
-        node.ops = [COMPARISONS[type(node.ops[0])]()]
-    elif isinstance(node, ast.BinOp):
-        node.op = OPERATORS[type(node.op)]()
-    elif isinstance(node, ast.BoolOp):
-        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-    elif isinstance(node, ast.UnaryOp):
-        inner = copy.copy(node)
-        node.operand = inner  # `not not x` is `bool(x)`
-    elif isinstance(node, ast.Constant):
-        node.value = not node.value if isinstance(node.value, bool) else node.value + 1
-
-
-def collect(tests: set[str]) -> set[str]:
-    """Import what the tests need, once for all forks; return the tests of these files."""
-    files = sorted({test.partition("::")[0] for test in tests})
-    found = Collected()
-    for _ in range(2):  # a fork collects for the second time: a generator of parameters is empty by then
-        pytest.main(["--collect-only", *OPTIONS, "-q", *filter(os.path.exists, files)], [found])
-    return found.tests
-
-
-class Collected:
-    """Keep the names of the collected tests; one that was measured under another name cannot run."""
-
-    def __init__(self) -> None:
-        self.tests: set[str] = set()
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        self.tests = {item.nodeid for item in items}
+    return sorted(tests, key=rank)
 
 
 class Run:
     """Tests of one mutant (or of none) in a fork; the first failure ends them."""
 
-    def __init__(self, mutant: Mutant | None, tests: list[str], seconds: float) -> None:
-        self.mutant, self.tests = mutant, tests
-        self.end = time.monotonic() + seconds
-        self.notes = Path(tempfile.mkstemp(prefix="slc-mutant-")[1])
+    def __init__(self, mutant: Mutant | None, tests: list[pytest.Item]) -> None:
+        self.mutant, self.begin = mutant, time.monotonic()
+        self.home = Path(tempfile.mkdtemp(prefix="slc-mutant-"))
+        self.notes = self.home / "notes"
+        self.notes.touch()
         self.child = os.fork()
         if self.child == 0:
-            self._be()
+            self._be(tests)
 
-    def _be(self) -> None:
+    def _be(self, tests: list[pytest.Item]) -> None:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         os.setsid()
-        try:
+        tempfile.tempdir = os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(self.home)
+        code = 3
+        with suppress(BaseException):
             sys.modules["tests.conftest"].use_new_home()
             if self.mutant is not None:
                 put_in_place(self.mutant)
-            options = [*OPTIONS, "-x", f"--timeout={LONGEST_TEST}"]
-            code = pytest.main([*options, *self.tests], plugins=[FirstFailure(self.notes)])
-        except BaseException:
-            code = 3
-        os._exit(int(code))
+            notes = Notes(self.notes)
+            tests[0].config.pluginmanager.register(notes)
+            for item, following in zip(tests, [*tests[1:], None], strict=True):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if notes.failed:
+                    item.config.hook.pytest_runtest_teardown(item=item, nextitem=None)
+                    break
+            code = 0
+        os._exit(code)
 
     def outcome(self) -> str | None:
-        """Return None while it runs, then the failed test, or why there is none."""
+        """Return None while it runs, then the test that failed, hung or crashed, or an empty text."""
         done, status = os.waitpid(self.child, os.WNOHANG)
-        if not done:
-            if time.monotonic() < self.end:
-                return None
+        stuck = not done and time.time() - self.notes.stat().st_mtime > STUCK
+        if not done and not stuck:
+            return None
+        with suppress(ProcessLookupError):  # also what a test left running
             os.killpg(self.child, signal.SIGKILL)
+        if stuck:
             os.waitpid(self.child, 0)
-            return "unfinished"
-        code = os.waitstatus_to_exitcode(status)
-        failed = self.notes.read_text()
-        self.notes.unlink()
-        if code == pytest.ExitCode.INTERRUPTED:
-            return COLLECTION
-        if code > 1:
-            return "broken"
-        return failed or ("a crash" if code else "survived")
+        last = self.notes.read_text().splitlines()[-1:]
+        shutil.rmtree(self.home, ignore_errors=True)
+        if not last:
+            raise RuntimeError(f"{self.mutant} cannot be put in place, or its tests do not begin")
+        if stuck or status:
+            return last[0].removeprefix("failed ")
+        return last[0].removeprefix("failed ") if last[0].startswith("failed ") else ""
 
 
-class FirstFailure:
-    """Write the name of the failed test to a file."""
+class Notes:
+    """Write the names of the tests as they begin and fail."""
 
-    def __init__(self, notes: Path) -> None:
-        self.notes = notes
+    def __init__(self, path: Path) -> None:
+        self.path, self.failed = path, False
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._write(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self.notes.write_text(report.nodeid)
+        if report.failed and not self.failed:
+            self.failed = True
+            self._write(f"failed {report.nodeid}")
+
+    def _write(self, line: str) -> None:
+        with self.path.open("a") as file:
+            file.write(line + "\n")
 
 
-def outcomes(
-    chosen: list[Mutant], reached: dict[tuple[Path, int], list[str]], workers: int, seconds: float
-) -> Iterator[tuple[Mutant, str]]:
-    """Run the tests of every mutant, several mutants at a time; yield whether one of them failed."""
-    sound: dict[str, bool] = {"a crash": True, COLLECTION: True}
-    waiting, running = list(reversed(chosen)), dict[Run, Mutant]()
-    while waiting or running:
-        while waiting and len(running) < workers:
-            each = waiting.pop()
-            tests = [test for test in reached.get((each.path, each.line), []) if sound.get(test, True)]
-            if tests:
-                running[Run(each, tests, seconds)] = each
-            else:
-                yield each, "unreached"
-        time.sleep(0.05)
-        for run, each in list(running.items()):
-            failed = run.outcome()
-            if failed is None:
-                continue
-            del running[run]
-            if failed in ("survived", "unfinished", "broken"):
-                yield each, failed
-                continue
-            if failed not in sound:
-                sound[failed] = passes(failed)
-            if sound[failed]:
-                yield each, f"detected by {failed}"
-            else:
-                waiting.append(each)
+class Experiment:
+    """Run the tests of every mutant in place of the collected tests, several mutants at a time."""
 
+    def __init__(self, tests: dict[Mutant, list[str]], workers: int, end: float, all_tests: bool) -> None:
+        self.tests, self.workers, self.end, self.all_tests = tests, workers, end, all_tests
+        self.items: dict[str, pytest.Item] = {}
+        self.sound: dict[str, bool] = {}
+        """Test → whether it passes without a mutant."""
 
-def passes(test: str) -> bool:
-    """Return whether a test passes without a mutant."""
-    run = Run(None, [test], LONGEST_RUN)
-    while (failed := run.outcome()) is None:
-        time.sleep(0.05)
-    if failed != "survived":
-        print(f"{test} fails without a mutant too: it does not count", flush=True)
-    return failed == "survived"
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.items = {item.nodeid: item for item in session.items}
+        for each in self.tests:  # methods are imported on first use; a mutant replaces what is imported
+            importlib.import_module(".".join(each.path.relative_to(ROOT).with_suffix("").parts))
+        for number, (run, each, outcome) in enumerate(self._outcomes(), 1):
+            write_outcome(each, outcome)
+            seconds = 0.0 if run is None else time.monotonic() - run.begin
+            print(f"{number}/{len(self.tests)} {seconds:.0f} s {outcome}: {each}", flush=True)
+        return True
 
+    def _outcomes(self) -> Iterator[tuple[Run | None, Mutant, str]]:
+        waiting, running = list(reversed(self.tests)), dict[Run, Mutant]()
+        while (waiting and time.monotonic() < self.end) or running:
+            while waiting and len(running) < self.workers and time.monotonic() < self.end:
+                each = waiting.pop()
+                tests = self._items_of(each)
+                if tests:
+                    running[Run(each, tests)] = each
+                else:
+                    yield None, each, "unreached"
+            time.sleep(0.02)
+            for run, each in list(running.items()):
+                failed = run.outcome()
+                if failed is None:
+                    continue
+                del running[run]
+                if not failed:
+                    yield run, each, "survived"
+                elif self._passes(failed):
+                    yield run, each, f"detected by {failed}"
+                else:
+                    waiting.append(each)
 
-def put_in_place(mutant: Mutant) -> None:
-    """Replace the code of the mutant's function wherever it is referenced."""
-    before = compile(mutant.path.read_text(), str(mutant.path), "exec")
-    tree = ast.parse(mutant.path.read_text())
-    turn(turnable(tree)[mutant.index])
-    after = compile(ast.fix_missing_locations(tree), str(mutant.path), "exec")
-    wrong = dict(changed(before, after))
-    for function in gc.get_objects():
-        if type(function) is types.FunctionType and function.__code__.co_filename == str(mutant.path):
-            code = function.__code__
-            if (code.co_qualname, code.co_firstlineno) in wrong:
-                function.__code__ = wrong[code.co_qualname, code.co_firstlineno]
+    def _items_of(self, mutant: Mutant) -> list[pytest.Item]:
+        names = list(self.items) if self.all_tests else self.tests[mutant]
+        return [self.items[name] for name in names if name in self.items and self.sound.get(name, True)]
 
-
-def changed(
-    before: types.CodeType, after: types.CodeType
-) -> Iterator[tuple[tuple[str, int], types.CodeType]]:
-    """The functions of a module whose code differs, by name and line."""
-    pairs = zip(nested(before), nested(after), strict=True)
-    for old, new in pairs:
-        if old != new:
-            yield (new.co_qualname, new.co_firstlineno), new
-            yield from changed(old, new)
-
-
-def nested(code: types.CodeType) -> list[types.CodeType]:
-    """The code objects directly inside another, including class bodies."""
-    return [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    def _passes(self, test: str) -> bool:
+        """Return whether a test passes without a mutant."""
+        if test not in self.sound:
+            run = Run(None, [self.items[test]])
+            while (failed := run.outcome()) is None:
+                time.sleep(0.02)
+            self.sound[test] = not failed
+            if failed:
+                print(f"{test} fails without a mutant too: it does not count", flush=True)
+        return self.sound[test]
 
 
 if __name__ == "__main__":

@@ -88,8 +88,6 @@ def _scores_and_labels(name: str, log: InteractionLog) -> Iterator[Finding]:
         low, high = min(low, float(rows.logit.min())), max(high, float(rows.logit.max()))
         first = rows.label[0] if first is None else first
         constant = constant and bool((rows.label == first).all())
-        if not constant and (by_probability or low < 0 or high > 1):
-            return
     if not by_probability and low >= 0 and high <= 1 and low < high:
         column = log.called("logit")
         yield Finding(

@@ -94,7 +94,7 @@ def _by_item(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
 def by_time(test: Log, window: Window | None) -> Slicing:
     """Cut into seven equal spans of the window; for other time axes, seven equal parts of the rows."""
     if not test.has("event_time"):
-        return Slicing((), partial(_by_moment, np.empty(0)))
+        return Slicing((), partial(_by_moment, np.array([])))
     low, high = time_range(test)
     if window is not None and window.start.timestamp() <= low and high < window.end.timestamp():
         edges = np.linspace(window.start.timestamp(), window.end.timestamp(), TIME_SLICES + 1)
@@ -137,7 +137,7 @@ def _unweighted(kernel: Callable[[Rows], Partial], rows: Rows) -> Partial:
 def by_group(test: Log) -> Slicing:
     """Cut by ``group_id``, largest first, ties by name; rows without a group are in no slice."""
     if test.groups is None:
-        return Slicing((), partial(_by_code, np.full(1, -1, np.int16)))
+        return Slicing((), partial(_by_code, np.array([])))
     names = test.groups.to_pylist()
     sizes = test.add_up(partial(_group_sizes, len(names)), columns={"group"}, n_keys=len(names)).values
     largest = [code for code in np.lexsort((names, -sizes)) if sizes[code] > 0][:MAX_GROUPS]

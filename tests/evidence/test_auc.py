@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from slc_ops.base.errors import InputError
-from slc_ops.evidence.auc import BLOCK, Scored, auc, placed
+from slc_ops.evidence.auc import BLOCK, Scored, auc, placed, placed_cells
 from slc_ops.evidence.metrics import metrics_of
 
 
@@ -135,3 +135,13 @@ def test_weights_that_are_all_two_are_not_treated_as_one():
     two = np.broadcast_to(2.0, 5)
     assert metrics_of(label, score, two).weight == 10
     assert auc(label, score, two) == auc(label, score)
+
+
+def test_the_cells_of_a_grid_count_as_their_rows_written_out():
+    mass = np.random.default_rng(5).integers(0, 4, 24)  # a cell's negatives, then its positives
+    score, label = np.repeat(np.arange(24) // 2, mass), np.repeat(np.arange(24) % 2, mass)
+    V, area = placed_cells(mass)
+    written, expected = placed(Scored(score, label == 1, np.ones(score.size)))
+    assert area.value == pytest.approx(expected.value, abs=1e-15)
+    assert area.tied == pytest.approx(expected.tied, abs=1e-15)
+    assert np.repeat(V, mass).tolist() == written.tolist()

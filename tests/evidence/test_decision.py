@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from slc_ops.evidence.decision import decide_method
+from slc_ops.evidence.decision import decide_method, is_ahead
+from slc_ops.evidence.differences import Differences
 from slc_ops.evidence.series import Entry, Paired
 from slc_ops.settings.blocks import Decision
 from tests.evidence.worlds import week
@@ -292,3 +293,45 @@ def test_platt_is_compared_whether_it_is_listed_or_not():
     found = decided(series(eb=[-0.02] * 4, platt=[-0.001] * 4), listed=("slc_eb",))
     assert found.statistics["slc_eb"]["platt"].mean == pytest.approx(-0.019)
     assert found.statistics["platt"]["platt_eb"].mean == pytest.approx(-0.001)
+
+
+def test_a_small_but_clear_gain_brings_platt_eb_back():
+    assert decided(series(base=[0.0003] * 8, se=1e-6)).method == "platt_eb"
+    assert decided(series(base=[-0.0003] * 8, se=1e-6)).method == "base"
+
+
+def test_platt_eb_does_not_return_for_good_windows_after_worse_ones():
+    values = [-0.03] * 10 + [0.004] * 8
+    assert decided(series(base=values), evidence_windows=8).method == "platt_eb"
+    assert decided(series(base=values), evidence_windows=18).method == "base"
+
+
+def test_a_difference_of_exactly_the_least_gain_and_one_error_is_large():
+    seen = Differences((), LISTED, RULES, 8)
+    least = RULES.min_gain
+    assert seen.large(least, least)
+    assert not seen.large(least, 1.01 * least)
+    assert not seen.large(0.99 * least, 0.5 * least)
+
+
+def test_a_simpler_method_that_is_exactly_the_least_gain_behind_is_a_tie():
+    best, least = -(2.0**-6), 2.0**-11  # exact in binary
+    entries = series(eb=[best] * 4, slc=[best + least] * 4)
+    for rules, method in ((Decision(min_gain=least), "slc"), (Decision(min_gain=0.9 * least), "slc_eb")):
+        assert decide_method(entries, "platt_eb", ("slc", "slc_eb"), rules).method == method
+
+
+def test_a_method_is_ahead_only_with_evidence_that_it_is_better():
+    assert is_ahead(series(eb=[-0.01] * 4), "slc_eb")
+    assert not is_ahead(series(eb=[0.01] * 4), "slc_eb")
+    assert not is_ahead(series(eb=[-0.01] * 4), "slc_t")
+
+
+@pytest.mark.parametrize(
+    ("values", "se", "says"),
+    [([0.0] * 4, 0.0, "the same as"), ([0.01, -0.01], 0.001, "not clearly"), ([0.01] * 4, 0.001, "worse")],
+)
+def test_equal_scores_an_uncertain_and_a_worse_one_are_told_apart(values, se, says):
+    found = decided(series(eb=values, se=se), "platt_eb")
+    (reason,) = [each for each in found.reasons if each.code == "not_better:slc_eb"]
+    assert f"slc_eb was {says}" in reason.sentence

@@ -79,6 +79,20 @@ def test_probabilities_mapped_as_logits_are_named_with_their_range() -> None:
     assert codes(log(logit=np.zeros(3000)), log(seed=1, later=1000)) == {}
 
 
+@pytest.mark.parametrize(("low", "high", "named"), [(0, 1, True), (0, 1.5, False), (-0.5, 1, False)])
+def test_only_values_from_0_to_1_look_like_probabilities(low: float, high: float, named: bool) -> None:
+    found = codes(log(logit=np.linspace(low, high, 3000)), log(seed=1, later=1000))
+    assert ("probabilities-as-logits" in found) == named
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_a_shared_row_is_found_wherever_it_stands(row: int) -> None:
+    columns = {"item_id": ["a", "b"], "label": [0, 1], "logit": [0.3, -0.2]}
+    rows = InteractionLog.from_table(pa.table(columns))
+    one = InteractionLog.from_table(rows.as_table().slice(row, 1))
+    assert "100.0% of the test rows" in codes(rows, one)["same-rows"]
+
+
 def test_constant_labels_and_disjoint_items_are_named() -> None:
     found = codes(log(), log(seed=1, later=1000, label=np.ones(3000, np.int8)), 1.0)
     assert "'correct': all 3,000 test rows have the label 1" in found["constant-label"]

@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score
 from sklearn.metrics import log_loss as sklearn_log_loss
 
 from slc_ops.base.errors import InputError
-from slc_ops.evidence.metrics import METRICS, Metrics, metrics_of
+from slc_ops.evidence.metrics import METRICS, Metric, Metrics, metrics_of, squared_error
 from slc_ops.evidence.row_sums import BINS
 
 
@@ -141,3 +141,17 @@ def test_invalid_rows_are_refused(label, p, says):
 def test_negative_weights_are_refused():
     with pytest.raises(InputError, match="weights"):
         metrics_of(np.array([0, 1]), np.array([0.5, 0.5]), np.array([1.0, -1.0]))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "either per_row or a formula"),
+        ({"per_row": squared_error, "formula": lambda _, found: found.value}, "either per_row or a formula"),
+        ({"formula": lambda _, found: found.value, "paired": True}, "no mean over rows"),
+    ],
+)
+def test_a_metric_has_one_definition_and_intervals_only_as_a_mean_over_rows(given, says):
+    with pytest.raises(ValueError, match=says):
+        Metric("new", "new", (0.0, 1.0), 1, **given)
+    assert Metric("new", "new", (0.0, 1.0), 1, per_row=squared_error, paired=True).paired

@@ -80,7 +80,7 @@ def test_the_limit_has_a_floor_after_small_renewals():
 )
 def test_invalid_parameters_are_held_without_any_history(broken, says):
     found = check_renewal(broken, [], MOMENTS, held_before=True)
-    assert not found.accepted
+    assert (found.accepted, found.lasting, found.lengths) == (False, False, None)
     assert says in found.sentence
 
 
@@ -103,6 +103,7 @@ def test_a_method_without_items_checks_the_link_only():
     past = [ParameterSet("platt", Affine(1.0, 0.01 * k)) for k in range(6)]
     assert check_renewal(ParameterSet("platt", Affine(1.0, 0.2)), past, MOMENTS).accepted
     assert not check_renewal(ParameterSet("platt", Affine(1.0, 1.0)), past, MOMENTS).accepted
+    assert lengths(past[0], past[1], MOMENTS).offsets == 0
 
 
 def test_reversed_logits_are_held_as_long_as_they_last():
@@ -134,3 +135,16 @@ def test_a_slope_of_exactly_zero_does_not_rank_forwards():
     found = check_renewal(made(a=0.0), steady(), MOMENTS, held_before=True)
     assert not found.accepted
     assert found.sentence.startswith("the slope of slc_eb is 0.000")
+
+
+def test_offsets_that_follow_time_have_no_distance():
+    def in_bins(offset):
+        columns = {"id": ["a", "a"], "time_bin": [0, 1], "offset": [offset, offset], "n_obs": [5.0, 5.0]}
+        return ParameterSet("slc_t", Affine(1.0, 0.0), by_item(pa.table(columns), time_edges=np.arange(3.0)))
+
+    assert lengths(in_bins(0.0), in_bins(2.0), MOMENTS).offsets == 0
+
+
+def test_sets_without_a_common_id_have_offsets_at_no_distance():
+    one, other = made(offsets=(0.5,), ids=("a",), n=(1.0,)), made(offsets=(2.0,), ids=("b",), n=(1.0,))
+    assert lengths(one, other, MOMENTS).offsets == 0

@@ -140,6 +140,22 @@ def test_a_losing_slice_is_noted_and_blocks_only_if_configured(result):
     assert (blocked.verdict, codes(blocked)["slice:group:skill-1"]) == ("hold", "hold")
 
 
+@pytest.mark.parametrize("nll", [Interval(0.05, 0.0, 0.1), Interval(0.05, -0.01, 0.07), Interval(0.05)])
+def test_a_slice_that_may_be_as_good_as_platts_is_no_reason(result, nll):
+    unclear = PairedDifference({"auc": Interval(None), "nll": nll}, 500, 100, 0.95)
+    verdict = verdict_of(replace(result, slice_differences={"slc": {"group:skill-1": unclear}}))
+    assert verdict.method == "slc"
+    assert "slice:group:skill-1" not in codes(verdict)
+
+
+def test_slices_are_no_reason_against_a_method_without_items(result):
+    worse = PairedDifference({"auc": Interval(None), "nll": Interval(0.05, 0.03, 0.07)}, 500, 100, 0.95)
+    bad = replace(result, listed=("platt_eb",), slice_differences={"platt_eb": {"group:skill-1": worse}})
+    verdict = verdict_of(served_by(bad, "platt_eb"))
+    assert verdict.method == "platt_eb"
+    assert "slice:group:skill-1" not in codes(verdict)
+
+
 def test_a_verdict_round_trips_through_json(result):
     verdict = verdict_of(result)
     assert Verdict.from_dict(json.loads(json.dumps(verdict.as_dict(), allow_nan=False))) == verdict

@@ -22,6 +22,7 @@ def test_the_auc_within_keys_is_the_pair_weighted_mean_of_the_aucs_of_each_key(w
     assert auc_within(key, Scored(score, positive, weight)) == pytest.approx(wins / pairs, abs=1e-12)
     one = auc_within(np.zeros(300, int), Scored(score, positive, weight))
     assert one == pytest.approx(auc(positive.astype(float), score, weight).value, abs=1e-12)
+    assert auc_within(key, Scored(score, positive, weight / 1e4)) == pytest.approx(wins / pairs, abs=1e-12)
     assert auc_within(np.arange(300), Scored(score, positive, weight)) is None
 
 
@@ -39,6 +40,9 @@ def test_the_sentence_names_the_largest_difference_and_counts_the_others():
     assert said == (
         "Compared with platt, rows of the same user are ranked better by c (+0.0300), d (+0.0400), "
         "e (+0.0500), f (+0.0600) and 2 others and worse by worse (−0.1000)."
+    )
+    assert ranking_in_words({"platt": {"user": 0.5}, "slc_eb": {"user": 0.52}}) == (
+        "Compared with platt, rows of the same user are ranked better by slc_eb (+0.0200)."
     )
     assert ranking_in_words({"platt": {}, "slc_eb": {}}) is None
     assert ranking_in_words({"platt": {"user": 0.5}}) is None

@@ -144,3 +144,13 @@ def test_equal_logits_keep_the_slope():
     found = fit("platt_eb", log)
     assert found.link.a == 1.0
     assert found.link.b0 + 0.7 == pytest.approx(np.log(1 / 3), abs=0.05)
+
+
+@pytest.mark.parametrize("effect", [16.0, 4096.0])
+def test_a_design_effect_equals_rows_of_less_weight(effect):
+    log = log_of(400, 0.4, -0.8)
+    light = pa.array(np.full(400, 1 / effect))
+    expected = averaged_link(
+        Calibration(InteractionLog.from_table(log.as_table().append_column("weight", light)))
+    )
+    assert averaged_link(Calibration(log), effect) == pytest.approx(expected, rel=1e-12)
