@@ -170,5 +170,5 @@ def test_a_gap_shortens_neither_memory_if_older_windows_exist():
 def test_older_rows_are_read_only_by_methods_that_forget(tmp_path):
     weeks = write_weeks(tmp_path, 5, n=100)
     forgets = plan_folds(weeks, Reach(link=1, evidence=1, forget=4, half_life=2.0)).newest
-    assert forgets.older_log().n_rows == 400
-    assert plan_folds(weeks, Reach(link=1, evidence=1)).newest.older_log() is None
+    assert FoldRows(forgets).older.log.n_rows == 400
+    assert FoldRows(plan_folds(weeks, Reach(link=1, evidence=1)).newest).older is None
