@@ -13,7 +13,7 @@ import numpy as np
 
 from slc_ops.base.digests import digest_bytes
 from slc_ops.base.files import replacing
-from slc_ops.base.hashing import value_hashes
+from slc_ops.base.hashing import distinct, value_hashes
 from slc_ops.base.parquet import open_parquet
 from slc_ops.intake.manifest import WindowManifest
 
@@ -24,7 +24,7 @@ EXACT = 1 << 20
 
 def keep_ids(directory: Path, rows: int, hashes: np.ndarray) -> np.ndarray:
     """Store the hashes of a window's ids, or a sample, beside its rows; sorted and unique."""
-    kept: np.ndarray = np.unique(sampled(hashes, level(rows)))
+    kept = distinct(sampled(hashes, level(rows)))
     with replacing(directory / FILE) as temporary, temporary.open("wb") as file:
         np.save(file, kept)
     return kept
@@ -74,7 +74,7 @@ def seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], bud
     found = _shared(mine, (sampled(_kept(each), halved) for each in known))
     rows = min(len(found) << halved, manifest.rows)
     if halved and 0 < rows <= budget * manifest.rows:  # within the budget: find every row
-        mine = np.unique(np.concatenate(list(_hashes(manifest.path))))
+        mine = distinct(np.concatenate(list(_hashes(manifest.path))))
         found = _shared(mine, (part for each in known for part in _hashes(each.path)))
         rows = len(found)
     return Seen(found, rows) if rows else NOTHING

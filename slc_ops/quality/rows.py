@@ -119,9 +119,16 @@ def nulls(values: pa.Array) -> np.ndarray:
 
 def not_utf8(values: pa.Array) -> np.ndarray:
     """Mask rows whose text has U+FFFF: in the source, or in place of bytes that are not UTF-8."""
-    if not pa.types.is_string(values.type):
+    if not pa.types.is_string(values.type) or largest_byte(values) < NO_CHARACTER.encode()[0]:
         return np.zeros(len(values), bool)
     return flags(pc.match_substring(values, NO_CHARACTER))
+
+
+def largest_byte(texts: pa.Array) -> int:
+    """Return the largest byte of all texts: most logs have ids without any special character."""
+    _, offsets, data = texts.buffers()
+    first, last = np.frombuffer(offsets, np.int32)[[texts.offset, texts.offset + len(texts)]]
+    return int(np.frombuffer(data, np.uint8)[first:last].max(initial=0)) if last > first else 0
 
 
 def not_binary(values: pa.Array) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.base.hashing import value_hashes
+from slc_ops.base.hashing import distinct, value_hashes
 from slc_ops.base.parquet import digest_log, open_parquet
 from slc_ops.intake.writing import SPAN
 
@@ -74,8 +74,7 @@ def repeated(hashes: np.ndarray) -> np.ndarray:
     array([5])
     """
     hashes.sort()
-    again: np.ndarray = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
-    return again
+    return distinct(hashes[1:][hashes[1:] == hashes[:-1]])
 
 
 def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarray:

@@ -1,13 +1,16 @@
 """One user has limited weight per item: the excess is scaled down and named."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.quality.heavy_users import CODE
+from slc_ops.quality.heavy_users import CODE, FILE, Pairs
 from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.stored import hashes_for
 from tests.quality.lake_bench import Bench
 
 
@@ -75,3 +78,18 @@ def test_a_log_of_few_busy_users_has_no_outlier(bench: Bench) -> None:
     tenants = pa.array([f"tenant-{k % 3}" for k in range(len(week))], week.schema.field(place).type)
     bench.write(week.set_column(place, "user_id", tenants))
     assert CODE not in [each.code for each in bench.validate().findings]
+
+
+def test_rows_count_like_rows_of_weight_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    item = rng.zipf(1.3, 20_000) % 200
+    user = np.where(rng.random(20_000) < 0.02, 7, rng.integers(0, 3000, 20_000))
+    rows = pa.record_batch({"user_id": user, "item_id": item})
+    for name, batch in (("plain", rows), ("ones", rows.append_column("weight", pa.array(np.ones(20_000))))):
+        pairs = Pairs()
+        pairs.add(batch, hashes_for(pairs, batch))
+        (tmp_path / name).mkdir()
+        pairs.finish(tmp_path / name)
+    plain, ones = (pq.read_table(tmp_path / name / FILE) for name in ("plain", "ones"))
+    assert 0 < len(plain) < 100
+    assert plain.equals(ones)

@@ -1,6 +1,7 @@
 """Parquet files of a lake or a table, read one after the other in the order of their paths."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from slc_ops.base.threads import made_ahead
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import repetitive_text, selection
 from slc_ops.intake.sources.locations import locate, reading
@@ -122,9 +124,11 @@ class Parts:
             begins = [0, *accumulate(lengths)]
             for group in fragment.row_groups:  # one at a time: memory holds one group, not the file
                 row = begins[group.id]
-                for batch in file.iter_batches(BATCH_ROWS, row_groups=[group.id], columns=list(wanted)):
-                    yield self._as_named(part, batch, wanted, row)
-                    row += batch.num_rows
+                batches = file.iter_batches(BATCH_ROWS, row_groups=[group.id], columns=list(wanted))
+                with closing(made_ahead(batches)) as ahead:
+                    for batch in ahead:
+                        yield self._as_named(part, batch, wanted, row)
+                        row += batch.num_rows
 
     def _as_named(
         self, part: SourceFile, batch: pa.RecordBatch, wanted: Mapping[str, pa.Field], row: int
