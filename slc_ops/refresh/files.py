@@ -48,6 +48,10 @@ class RefreshFiles:
         self.report_page = self.report / "report.html"
         """The report's page."""
 
+    def line_parameters(self, method: str) -> Path:
+        """Return the parameters of a line, which the next refresh compares."""
+        return self.directory / f"{method}-parameters"
+
 
 def refreshes_in(refreshes: Path, holding: str = PLAN) -> Iterator[RefreshFiles]:
     """Yield the refreshes below a deployment's directory, in window order.

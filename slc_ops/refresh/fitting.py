@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import FitError, InputError
+from slc_ops.base.methods import FALLBACK, PLATT, method_named
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.window_rules import Reach, next_fold, plan_folds
 
@@ -110,6 +111,14 @@ def fitted(plan: Plan, method: str, rows: "FoldRows", target: Path) -> "Paramete
     return ParameterSet.read(target)
 
 
+def keep_lines(plan: Plan, method: str, rows: "FoldRows") -> None:
+    """Store the lines that the next refresh compares, too: a fit with long memory has computed both."""
+    if method_named(method).long_memory:
+        for line in (PLATT, FALLBACK):
+            if line != method:
+                fitted(plan, line, rows, plan.files.line_parameters(line))
+
+
 def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -> "Renewal":
     """Fit the method up to the newest window, and check its parameters against past renewals."""
     from slc_ops.evidence.renewal import Renewal, check_renewal
@@ -118,6 +127,7 @@ def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -
     try:
         rows = published_rows(plan, method, options)
         after = fitted(plan, method, rows, target)
+        keep_lines(plan, method, rows)
     except (FitError, InputError) as error:
         text = f"{method} could not be fitted with {plan.window}: {error}; the parameters that serve stay"
         return Renewal(False, False, None, None, text)
