@@ -1,4 +1,4 @@
-"""A published fit equals that of the next refresh's newest fold: it is read instead of fitted again."""
+"""Published fits equal those of the next refresh's newest fold: they are read instead of fitted again."""
 
 import shutil
 from dataclasses import replace
