@@ -190,7 +190,7 @@ class Lookup:
         if "offset_var" not in effect.table.column_names or effect.prior_var is None:
             return None
         stored = effect.table.column("offset_var").to_numpy(zero_copy_only=False).reshape(-1, effect.bins)
-        return np.vstack([stored, np.full((1, effect.bins), effect.prior_var)])
+        return np.vstack([stored, np.full(effect.bins, effect.prior_var)])
 
     def _ordered(self, effect: Effect, column: str, bins: int) -> Floats | None:
         if column not in effect.table.column_names:

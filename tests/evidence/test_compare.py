@@ -174,3 +174,21 @@ def test_groups_get_metrics_and_simultaneous_intervals():
     assert title.startswith("slc_eb minus platt by group")
     assert [columns, len(shown)] == [["group", "rows", "Δ AUC", "Δ NLL"], 4]
     assert compare(log(), log(), methods=["base"]).as_dict()["groups"] is None
+
+
+@pytest.mark.parametrize("label", [None, 1])
+def test_without_scipy_the_differences_are_the_same_and_have_no_intervals(monkeypatch, label):
+    later = log(seed=1)
+    if label is not None:  # no AUC
+        later = InteractionLog.from_table(
+            table(seed=1).set_column(3, "label", pa.array(np.full(3000, label)))
+        )
+    with_intervals = compare(log(), later, methods=["slc"]).differences["slc"]
+    monkeypatch.setattr("slc_ops.evidence.compare.find_spec", lambda name: None)
+    without = compare(log(), later, methods=["slc"]).differences["slc"]
+    assert (without.rows, without.users) == (with_intervals.rows, with_intervals.users) == (3000, 60)
+    assert (without.auc.estimate is None) == (label is not None)
+    for name, found in without.intervals.items():
+        assert found.estimate == pytest.approx(with_intervals[name].estimate)
+        assert (found.low, found.high) == (None, None)
+        assert "pip install" in found.reason

@@ -14,6 +14,8 @@ from slc_ops.evidence.detectability import (
     required_obs_per_bin,
     smallest_visible_drift,
 )
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.options import FitOptions
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import sigmoid
 
@@ -49,7 +51,9 @@ def test_a_drift_of_0_05_needs_a_hundred_thousand_observations():
 
 def test_the_power_curve_is_the_inverse_of_the_threshold():
     power = detectability(world(5, 100)).power
-    assert [point["drift"] for point in power] == sorted(point["drift"] for point in power)
+    drifts = [point["drift"] for point in power]
+    assert (drifts[0], drifts[-1]) == (0.02, 3.0)
+    assert drifts == sorted(set(drifts))
     for point in power:
         assert smallest_visible_drift(point["obs_per_bin"]) == pytest.approx(point["drift"])
 
@@ -135,6 +139,57 @@ def test_weight_two_equals_a_duplicated_row_and_weight_zero_a_removed_row():
     expanded = detectability(InteractionLog.from_table(repeated))
     assert weighted.items == expanded.items
     assert weighted.obs_per_item_median == expanded.obs_per_item_median
+
+
+def test_each_items_row_is_that_of_a_plain_loop():
+    rng = np.random.default_rng(8)
+    rows, bins = 202, 4  # few enough for empty cells
+    item, time, logit = rng.integers(0, 25, rows), rng.random(rows), rng.normal(0, 1, rows)
+    label = (rng.random(rows) < sigmoid(logit)).astype(int)
+    columns = {"item_id": item, "label": label, "logit": logit, "event_time": time}
+    log = InteractionLog.from_table(pa.table(columns))
+    found = detectability(log, time_bins=bins)
+    edges = Calibration(log, options=FitOptions(time_bins=bins)).time_edges
+    place = np.searchsorted(edges[1:-1], time, side="left")
+    steps = []
+    for row in found.per_item.to_pylist():
+        cells = [(item == row["item_id"]) & (place == each) for each in range(bins)]
+        n, right = (np.array([values[cell].sum() for cell in cells]) for values in (np.ones(rows), label))
+        fisher = np.array([(sigmoid(logit[cell]) * (1 - sigmoid(logit[cell]))).sum() for cell in cells])
+        rate = np.log((right + 0.5) / (n - right + 0.5))
+        pairs = [each for each in range(1, bins) if n[each] and n[each - 1]]
+        assert (row["n_obs"], row["bins_observed"]) == (n.sum(), np.count_nonzero(n))
+        assert row["fisher_weight"] == pytest.approx(fisher.sum())
+        if not pairs:
+            assert (row["delta_min"], row["delta_obs"], row["detectable"]) == (None, None, False)
+            continue
+        threshold = np.median([1.959964 * np.sqrt(1 / fisher[each] + 1 / fisher[each - 1]) for each in pairs])
+        steps.append(np.median([abs(rate[each] - rate[each - 1]) for each in pairs]))
+        assert row["delta_min"] == pytest.approx(threshold, rel=1e-6)
+        assert row["delta_obs"] == pytest.approx(steps[-1])
+        assert row["detectable"] == (steps[-1] >= threshold)
+    assert 0 < len(steps) < len(found.per_item) == 25
+    assert found.delta_obs_median == pytest.approx(np.median(steps))
+
+
+def test_tracking_is_viable_from_half_of_the_items_on():
+    label = {"moves": np.repeat([0, 1], 300), "stays": np.tile([0, 1], 300)}
+    for items, viable in ((("moves", "stays"), True), (("moves", "stays", "stays too"), False)):
+        columns = {
+            "item_id": np.repeat(items, 600),
+            "label": np.concatenate([label[each.partition(" ")[0]] for each in items]),
+            "logit": np.zeros(600 * len(items)),
+            "event_time": np.tile(np.arange(600), len(items)),
+        }
+        found = detectability(InteractionLog.from_table(pa.table(columns)), time_bins=2)
+        assert (found.detectable_item_share, found.viable) == (pytest.approx(1 / len(items)), viable)
+
+
+def test_items_whose_rows_have_no_weight_are_left_out():
+    columns = {"item_id": ["a", "b"] * 20, "label": [0, 1, 1, 0] * 10, "logit": [0.0] * 40}
+    columns |= {"event_time": range(40), "weight": [1.0, 0.0] * 20}
+    found = detectability(InteractionLog.from_table(pa.table(columns)), time_bins=2)
+    assert found.per_item["item_id"].to_pylist() == ["a"]
 
 
 def test_a_log_without_time_is_refused():

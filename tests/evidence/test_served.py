@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.evidence.results import Champion, served_on
+from slc_ops.evidence.results import Champion, _turned, item_gains, served_on
+from slc_ops.evidence.uncertainty import Interval
 from slc_ops.methods import fit
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import backtest, week, write_weeks
@@ -51,3 +54,23 @@ def test_a_champion_that_could_not_be_scored_gives_no_served_score(weeks):
         assert served_on(replace(result, champion=Champion(status, "why", "3", "slc"))) is None
     other = served_on(replace(result, champion=Champion("other_backbone", "why", "3", "slc")))
     assert other.method == "base"  # it does not apply to this backbone
+
+
+def test_a_turned_difference_has_the_opposite_sign_and_exchanged_bounds():
+    assert _turned(Interval(0.3, 0.1, 0.4)) == Interval(-0.3, -0.4, -0.1)
+    assert _turned(Interval(0.3, None, None, "few users")) == Interval(-0.3, None, None, "few users")
+    assert _turned(Interval(None, reason="one class")) == Interval(None, reason="one class")
+
+
+def test_the_items_with_the_largest_gain_and_loss_are_named_in_order(tmp_path):
+    items, n = ["a", "b", "c", "d", "e", "f"], [4.0, 2.0, 2.5, 8.0, 1.0, 1.0]
+    before, after = [5.0, 1.0, 3.0, 2.0, 1.0, 1.0], [1.0, 2.0, 2.0, 4.0, 1.0, 4.0]
+    for name, loss, prediction in (("before", before, 1.0), ("after", after, 0.5)):
+        columns = {"item_id": items, "n": n, "label": [1.0] * 6, "prediction": [prediction] * 6, "loss": loss}
+        pq.write_table(pa.table(columns), tmp_path / name)
+    found = item_gains(tmp_path / "before", tmp_path / "after", shown=2)
+    assert [(each["item_id"], each["gain"]) for each in found["best"]] == [("a", 4.0), ("c", 1.0)]
+    assert [(each["item_id"], each["gain"]) for each in found["worst"]] == [("f", -3.0), ("d", -2.0)]
+    first = {"item_id": "a", "n": 4, "observed": 0.25, "before": 0.25, "after": 0.125, "gain": 4.0}
+    assert found["best"][0] == first
+    assert [each["n"] for each in found["best"]] == [4, 2.5]

@@ -10,6 +10,7 @@ import pytest
 
 from slc_ops.base.errors import InputError, ParameterSetError
 from slc_ops.parameters import storage
+from slc_ops.parameters.golden import golden_vectors
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = ROOT / "conformance"
@@ -120,3 +121,23 @@ def test_every_method_is_in_the_suite() -> None:
     from slc_ops.methods import METHODS
 
     assert {f"good/{name}" for name in METHODS} <= {entry["directory"] for entry in ENTRIES}
+
+
+def _inputs(vectors: list[dict[str, Any]], columns: set[str]) -> list[str]:
+    """The given columns of each vector, without an order; numbers to nine digits, on any machine."""
+    found = [{name: each[name] for name in sorted(columns)} for each in vectors]
+    return sorted(
+        json.dumps({k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in each.items()})
+        for each in found
+    )
+
+
+@pytest.mark.parametrize("directory", sorted(each.name for each in (SUITE / "good").iterdir()))
+def test_the_golden_vectors_of_a_stored_set_are_the_stored_ones(directory: str) -> None:
+    parameters = storage.read(SUITE / "good" / directory)
+    stored = json.loads((SUITE / "good" / directory / "golden.json").read_text(encoding="utf-8"))["vectors"]
+    found = golden_vectors(parameters)
+    for columns in (set(stored[0]) - {"time", "probability"}, {"time"}):
+        assert _inputs(found, columns) == _inputs(stored, columns)
+    for given, answer in ((each, each["probability"]) for each in found):
+        assert (answer is None) == (given["time"] is None and directory in ("platt_time", "time-covariate"))

@@ -7,7 +7,7 @@ import pytest
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting import older_rows
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.older_rows import limited
+from slc_ops.methods.fitting.older_rows import limited, shares
 from slc_ops.methods.fitting.options import Forgetting
 from tests.methods.biased_rows import log_of, nll, sigmoid
 
@@ -51,6 +51,30 @@ def sample_of(tables, order=None):
 def test_up_to_the_limit_all_rows_are_used(tables):
     link, _, older = memories(tables)
     assert limited(older, link, users=True) is older
+
+
+def test_without_forgetting_all_rows_are_used(tables, monkeypatch):
+    monkeypatch.setattr(older_rows, "MOST_ROWS", 9000)
+    link, _, older = memories(tables)
+    whole = Calibration(older.log, None, ALL)
+    assert limited(whole, link, users=True) is whole
+
+
+def test_a_quarter_of_the_limit_is_for_older_rows_if_the_links_windows_exceed_it(tables, monkeypatch):
+    monkeypatch.setattr(older_rows, "MOST_ROWS", 3000)
+    log = sample_of(tables)
+    assert np.count_nonzero(log.time >= WINDOWS - 2) == 2 * ROWS
+    assert np.count_nonzero(log.time < WINDOWS - 2) == pytest.approx(750, abs=100)
+
+
+@pytest.mark.parametrize("most", [1, 40, 400, 10_000])
+def test_shares_keep_rare_items_whole_and_use_the_limit(most):
+    counts = np.random.default_rng(most).integers(0, 60, 30).astype(float)
+    kept = shares(counts, most) * counts
+    assert kept.sum() == pytest.approx(min(most, counts.sum()))
+    cut = kept < counts
+    assert np.ptp(kept[cut]) < 1e-9 if cut.any() else most >= counts.sum()
+    assert counts[~cut].max(initial=0) <= kept.max()
 
 
 def test_all_rows_of_the_link_are_used_and_older_ones_are_sampled(tables, monkeypatch):
