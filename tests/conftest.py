@@ -1,5 +1,6 @@
 """One temporary home for the test session, set before heavy imports."""
 
+import gc
 import os
 import shutil
 import sqlite3
@@ -28,6 +29,10 @@ os.environ.update(
     GX_ANALYTICS_ENABLED="false",
     MPLBACKEND="Agg",
 )
+
+
+# The libraries have many objects, and the collector visits them often.
+gc.set_threshold(20_000, 20, 20)
 
 
 def use_new_home() -> None:

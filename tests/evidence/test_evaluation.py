@@ -18,7 +18,7 @@ from tests.evidence.oracle import rank_sum_auc
 from tests.evidence.worlds import parts_of
 
 
-def log_of(seed: int, *, rows: int = 60_000, weighted: bool = False) -> InteractionLog:
+def log_of(seed: int, *, rows: int = 30_000, weighted: bool = False) -> InteractionLog:
     rng = np.random.default_rng(seed)
     item = rng.integers(0, 60, rows)
     logit = rng.normal(0, 1.2, rows)

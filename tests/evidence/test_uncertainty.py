@@ -33,15 +33,18 @@ def students(seed, users=150, per_user=30):
 
 
 def brute_force(label, a, b, user, replicates, weight=None):
-    """Resample users and recompute both metrics on their rows each time."""
+    """Resample users and recompute both metrics on their rows each time; the predictions have no ties."""
     rng = np.random.default_rng(99)
+    first, second = np.argsort(a), np.argsort(b)
+    label, other = label.astype(bool), log_loss(label, a) - log_loss(label, b)
     weight = np.ones(label.size) if weight is None else weight
     users = int(user.max()) + 1
     drawn = []
     for _ in range(replicates):
         w = weight * np.bincount(rng.integers(0, users, users), minlength=users)[user]
-        loss = w @ (log_loss(label, a) - log_loss(label, b)) / w.sum()
-        drawn.append((auc(label, a, w).value - auc(label, b, w).value, loss))
+        areas = [w[order] * label[order] @ np.cumsum(w[order] * ~label[order]) for order in (first, second)]
+        pairs = w[label].sum() * w[~label].sum()
+        drawn.append(((areas[0] - areas[1]) / pairs, w @ other / w.sum()))
     return np.array(drawn)
 
 

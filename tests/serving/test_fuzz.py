@@ -14,6 +14,8 @@ with tempfile.TemporaryDirectory(prefix="slc-fuzz-") as home:
     served = app(
         Corrector.from_directory(parameter_set(Path(home, "set"))), limits=Limits(bytes=1 << 18, rows=1000)
     )
+pytest_plugins = ["schemathesis.pytest.plugin"]
+"""The settings of pytest leave it out: it takes a second to import."""
 BEYOND_A_SCHEMA = schemathesis.checks.positive_data_acceptance
 """That columns are of equal length, ids of one type and versions those that serve, no schema can say."""
 schema = schemathesis.openapi.from_asgi("/openapi.json", served)

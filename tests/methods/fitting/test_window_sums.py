@@ -19,7 +19,7 @@ SUMS_SUFFICE = {"base", "rescal"}
 
 
 def write_window(
-    path: Path, seed: int, *, text: bool = True, weighted: bool = False, rows: int = 3000
+    path: Path, seed: int, *, text: bool = True, weighted: bool = False, rows: int = 1200
 ) -> Path:
     rng = np.random.default_rng(seed)
     item = rng.integers(0, 60, rows) + 5 * seed  # items come and go from window to window
