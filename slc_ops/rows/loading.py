@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
-from slc_ops.base.buffers import as_numpy
+from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError
 from slc_ops.base.ids import as_ids, numbered
 from slc_ops.rows import columns as contract
@@ -132,7 +133,10 @@ class Numbering:
             # A slice of a big row group carries the whole group's dictionary: keep only the entries it uses.
             used = column.indices.dictionary_encode()
             column = pa.DictionaryArray.from_arrays(used.indices, column.dictionary.take(used.dictionary))
-        self._store.write(self._name, first, as_numpy(column.indices.cast(pa.int32()).fill_null(-1)))
+        codes = column.indices.cast(pa.int32())
+        if codes.null_count:  # fill_null would import pandas
+            codes = pc.coalesce(codes, as_arrow(np.full(len(codes), -1, np.int32)))
+        self._store.write(self._name, first, as_numpy(codes))
         self._waiting.append((first, first + len(column), column.dictionary))
         known = 0 if self._ids is None else len(self._ids)
         if sum(len(ids) for _, _, ids in self._waiting) > max(known, MOST_WAITING):

@@ -102,7 +102,7 @@ def test_an_aborted_extraction_ends_the_query_on_the_server(
     with psycopg.connect(answers) as watcher:
         others = "select count(*) from pg_stat_activity where query like '%slc_ops%' and pid != {own}"
         others = others.format(own="pg_backend_pid()")
-        for _ in range(50):
+        for _ in range(300):
             left = watcher.execute(others).fetchone()
             if left == (0,):
                 break

@@ -9,7 +9,8 @@ from slc_ops.base.errors import PromotionConflict
 from slc_ops.base.files import read_json
 from slc_ops.refresh import evidence, pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.registry import Registry, Version
+from slc_ops.registry import Registry, Version, overview
+from slc_ops.registry.ledger import Ledger
 from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST
 
@@ -114,15 +115,15 @@ def test_the_champion_is_read_once_per_backtest(
 ) -> None:
     pipeline.refresh(school, "school", OLDER)
     asked: list[str] = []
-    read = Registry.champion
+    read = overview.glance
 
-    def counted(self: Registry, deployment: str) -> Version | None:
+    def counted(ledger: Ledger, deployment: str) -> overview.Glance:
         asked.append(deployment)
-        return read(self, deployment)
+        return read(ledger, deployment)
 
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=["publish", "promote"])
     plan.files.backtest.unlink()
-    monkeypatch.setattr(Registry, "champion", counted)
+    monkeypatch.setattr(overview, "glance", counted)
     evidence.backtest(school, plan)
     assert asked == ["school"]
 
