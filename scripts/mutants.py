@@ -37,6 +37,8 @@ from mutated_code import DECIDING, ROOT, Mutant, mutants, put_in_place
 
 QUICK = "not slow and not services and not chaos"
 DATA = ROOT / "var" / "mutants.coverage"
+MEASURED = ROOT / "var" / "mutants.measured"
+"""The digests of the code and the tests that the coverage belongs to."""
 FOUND = ROOT / "var" / "mutants.jsonl"
 OPTIONS = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis"]
 THREADED = "tests/serving/test_fuzz.py"
@@ -52,7 +54,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--again", action="store_true", help="keep coverage and outcomes of earlier runs")
+    parser.add_argument("--again", action="store_true", help="keep coverage and outcomes that are valid")
     parser.add_argument("--packages", nargs="*", default=list(DECIDING), choices=list(DECIDING))
     parser.add_argument("--only", nargs="*", default=[""], help="mutants whose line contains one of these")
     parser.add_argument("--tests", nargs="*", help="run all tests of these files, not the measured ones")
@@ -63,7 +65,9 @@ def main() -> int:
     FOUND.parent.mkdir(exist_ok=True)
     if not given.again:
         FOUND.unlink(missing_ok=True)
-    if not given.tests and not (given.again and DATA.exists()):
+    if not given.tests and not (
+        given.again and MEASURED.exists() and json.loads(MEASURED.read_text()) == state()
+    ):
         measure()
         print_coverage()
     everything = [each for package in DECIDING for each in mutants(package)]
@@ -147,6 +151,7 @@ def measure() -> None:
     subprocess.run(
         [sys.executable, *command.split(), QUICK], check=True, env={**os.environ, "COVERAGE_FILE": str(DATA)}
     )
+    MEASURED.write_text(json.dumps(state()))
 
 
 def print_coverage() -> None:
