@@ -103,7 +103,7 @@ def test_a_method_without_items_checks_the_link_only():
     past = [ParameterSet("platt", Affine(1.0, 0.01 * k)) for k in range(6)]
     assert check_renewal(ParameterSet("platt", Affine(1.0, 0.2)), past, MOMENTS).accepted
     assert not check_renewal(ParameterSet("platt", Affine(1.0, 1.0)), past, MOMENTS).accepted
-    assert lengths(past[0], past[1], MOMENTS).offsets == 0
+    assert lengths(past[0], past[1], MOMENTS).offsets == lengths(past[0], made(), MOMENTS).offsets == 0
 
 
 def test_reversed_logits_are_held_as_long_as_they_last():
