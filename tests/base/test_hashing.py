@@ -22,6 +22,7 @@ def batch_of(values: list[str | None]) -> pa.RecordBatch:
     return pa.record_batch({"id": pa.array(values, pa.string()), "x": pa.array(numbers, pa.float64())})
 
 
+@pytest.mark.slow
 @given(values=texts, cut=st.integers(0, 30), seed=st.randoms())
 @settings(max_examples=60, deadline=None)
 def test_batches_and_order_do_not_change_the_digest(values: list[str | None], cut: int, seed: object) -> None:

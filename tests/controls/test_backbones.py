@@ -76,6 +76,7 @@ def test_unseen_categories_keep_the_shape_of_the_features(flights: Flights) -> N
     assert features(strange, learned, routes=True).shape == features(batch, learned, routes=True).shape
 
 
+@pytest.mark.slow
 def test_the_route_aware_backbone_ranks_better_and_both_are_roughly_calibrated(flights: Flights) -> None:
     learned = known(flights, MARCH)
     found = {}
@@ -89,6 +90,7 @@ def test_the_route_aware_backbone_ranks_better_and_both_are_roughly_calibrated(f
     assert table["event_id"].to_pylist()[:2] == ["2018-03-01-0", "2018-03-01-1"]
 
 
+@pytest.mark.slow
 def test_the_seed_determines_the_result(flights: Flights) -> None:
     learned = known(flights, MARCH)
     weights = [train(flights, learned, MARCH, "bbA", seed).coef_ for seed in (0, 0, 1)]

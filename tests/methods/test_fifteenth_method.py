@@ -91,6 +91,7 @@ def test_the_command_line_fits_it_and_reads_its_parameter_set(added, tmp_path):
     assert ParameterSet.read(tmp_path / "set").affine() == fit("slc", log()).affine()
 
 
+@pytest.mark.slow
 def test_the_backfill_form_offers_it(added):
     from slc_ops.airflow.backfill import backfill_dag
 
@@ -143,6 +144,7 @@ def test_the_self_test_fails_if_the_table_claims_that_it_keeps_the_order(added, 
         backtested(weeks)
 
 
+@pytest.mark.slow
 def test_the_report_has_its_row(added, weeks, tmp_path):
     result = backtested(weeks)
     page = write_report(

@@ -83,6 +83,7 @@ def test_a_history_without_times_is_refused_by_name(tmp_path):
     assert read_history(tmp_path / "history.parquet", {"event_time": "when"}).n_rows == 1
 
 
+@pytest.mark.slow
 def test_several_pairs_give_means_and_standard_deviations_of_matching_rows(tables, tmp_path):
     other = {name: [dict(row) for row in rows_] for name, rows_ in tables.items()}
     for row in other["ladder"]:

@@ -89,6 +89,7 @@ def parts(out: Path) -> list[pa.Table]:
     return [pq.read_table(out / f"{name}.parquet") for name in ("history", "calibration", "test")]
 
 
+@pytest.mark.slow
 def test_assistments_2009_lists_each_interaction_once(tmp_path: Path, as09: Path) -> None:
     report = ingest("assistments2009", [as09], tmp_path / "out")
     assert report["left_out"]["rows in the file"] == 243

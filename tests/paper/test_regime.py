@@ -7,6 +7,8 @@ from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import fit_link
 from slc_ops.paper.regime import CALIBRATION, SCALE, SHIFT, cell, offsets, regime_map, world
 
+pytestmark = pytest.mark.slow  # simulated cells of the map
+
 
 @pytest.fixture(scope="module", params=["1pl", "2pl"])
 def map_of(request):

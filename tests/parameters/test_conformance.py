@@ -71,6 +71,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_the_program_of_the_suite_tests_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from slc_ops.production import schemas
 from slc_ops.production.schemas import Schema, compare
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema", [schemas.AIRFLOW, schemas.LOGINS, schemas.MLFLOW, schemas.MLFLOW_LOGINS, schemas.LEDGER],
     ids=lambda schema: schema.owner,

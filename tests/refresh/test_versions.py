@@ -73,6 +73,7 @@ def test_the_serving_method_is_renewed_while_a_change_is_held(held: tuple[Instal
     assert Registry.open(installation).history("school")[-1].kind == "renewal"
 
 
+@pytest.mark.slow
 def test_a_held_window_that_renewed_the_champion_does_not_count_as_held(
     held: tuple[Installation, Plan],
 ) -> None:

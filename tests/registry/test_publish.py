@@ -190,6 +190,7 @@ def test_a_metric_of_nan_is_refused(parameters: Path) -> None:
         publication(parameters, metrics={"auc": float("nan")})
 
 
+@pytest.mark.slow
 def test_telemetry_is_off_before_mlflow_is_imported(installation: Installation) -> None:
     code = f"""
 import os, pathlib, sys

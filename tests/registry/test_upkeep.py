@@ -9,6 +9,8 @@ from slc_ops.registry import Registry, Version
 from slc_ops.registry.logged_model import clean
 from tests.registry.factory import WEEKS, files_of, publication, read_aliases
 
+pytestmark = pytest.mark.slow  # dozens of versions
+
 
 @pytest.fixture
 def two_champions(registry: Registry, parameters: Path) -> list[Version]:

@@ -18,6 +18,8 @@ from slc_ops.registry.erasures import recorded_erasures
 from slc_ops.settings.environment import Installation
 from tests.registry.factory import WEEKS, files_of, installation_in, interactions, publication
 
+pytestmark = pytest.mark.slow  # versions with tables of users
+
 USERS = ["user-1", "user-17", "user-2"]
 
 

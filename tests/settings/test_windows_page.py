@@ -35,6 +35,7 @@ def test_the_command_writes_the_files_on_the_page(tmp_path: Path) -> None:
     assert {"predictions", "labels"} <= {path.name for path in (tmp_path / "late").iterdir()}
 
 
+@pytest.mark.slow
 def test_a_dag_may_use_the_windows_as_on_the_page() -> None:
     (program,) = to_run(PAGE, "python")
     names: dict[str, Any] = {}
