@@ -97,7 +97,7 @@ def refresh_text(figures: list[Figures]) -> str:
 def fit_text(figures: list[Figures]) -> str:
     found = figures[0]
     ratio, cpu = found["seconds"] / found["scan"], found["cpu"] / found["scan_cpu"]
-    bar = _bar(ratio, 2) if found["rows"] >= 2e7 else "bar 2"
+    bar = _bar(ratio, 3) if found["rows"] >= 2e7 else "bar 3"
     return (
         f"`slc-ops fit --method slc` on {found['rows']:,} rows, {found['items']:,} items: reading, fit, "
         f"digest, writing; the best of three runs each. {found['seconds']:.2f} s, {ratio:.2f} × the scan of "

@@ -30,7 +30,7 @@ def main() -> None:
         fits.append(measured("fit", path, method))
     (scan, scan_cpu), (fit, fit_cpu) = (tuple(map(min, zip(*each, strict=True))) for each in (scans, fits))
     print(f"{rows:,} rows, {items:,} items ({kind}), {method}")
-    print(f"scan {scan:.2f} s, fit {fit:.2f} s, ratio {fit / scan:.2f} (bar 2.0)")
+    print(f"scan {scan:.2f} s, fit {fit:.2f} s, ratio {fit / scan:.2f} (bar 3)")
     print(f"CPU: scan {scan_cpu:.2f} s, fit {fit_cpu:.2f} s, ratio {fit_cpu / scan_cpu:.2f}")
 
 
