@@ -1,5 +1,6 @@
 """The gate without Airflow: which version is proposed or held, and the text for the approver."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,12 @@ def parameters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    return use_home(tmp_path, monkeypatch)
+def installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Installation:
+    """A home with the real ledger; with MLflow only for ``rolled_back``, because the rules do not need it."""
+    found = use_home(tmp_path, monkeypatch)
+    return replace(found, rehearsal="rolled_back" not in request.fixturenames)
 
 
 def refreshed(
