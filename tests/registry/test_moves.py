@@ -1,6 +1,7 @@
 """Promotion and rollback: rules, records, aliases."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,19 @@ import pytest
 from slc_ops.base.errors import ParameterSetError, PromotionConflict, PromotionRefused, RegistryError
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.rules import NO_CHAMPION
+from slc_ops.settings.environment import Installation
 from tests.registry.factory import WEEKS, files_of, publication, read_aliases
+
+
+@pytest.fixture
+def mlflow() -> None:
+    """Ask for MLflow beside the ledger."""
+
+
+@pytest.fixture
+def registry(installation: Installation, request: pytest.FixtureRequest) -> Registry:
+    """A fresh registry: the ledger, whose rules need no MLflow, and MLflow for the tests that ask for it."""
+    return Registry.open(replace(installation, rehearsal="mlflow" not in request.fixturenames))
 
 
 @pytest.fixture
@@ -32,6 +45,7 @@ def promote(registry: Registry, version: Version, **more: object) -> Version:
     return registry.promote("demo", version.number, actor="ann", reason="good evidence", **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("mlflow")
 def test_promotion_moves_the_ledger_and_the_alias(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     version = publish(0)
     promote(registry, version, evidence={"auc": [0.01, 0.02]})
@@ -132,6 +146,7 @@ def test_actor_and_reason_are_required(registry: Registry, publish, actor: str, 
         registry.promote("demo", publish(0).number, actor=actor, reason=reason)
 
 
+@pytest.mark.usefixtures("mlflow")
 def test_repeated_rollbacks_go_back_one_champion_at_a_time(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     first, second, third = publish(0), publish(1), publish(2)
     for version in (first, second, third):
@@ -174,6 +189,7 @@ def test_rollback_to_a_version_that_was_never_champion_is_refused(registry: Regi
         registry.rollback("demo", waiting.number, actor="bob", reason="?")
 
 
+@pytest.mark.usefixtures("mlflow")
 def test_a_version_with_altered_parameters_is_not_promoted(
     registry: Registry,
     publish,  # type: ignore[no-untyped-def]
@@ -187,6 +203,7 @@ def test_a_version_with_altered_parameters_is_not_promoted(
     assert read_aliases(registry.client, "demo")["champion"] == first.number
 
 
+@pytest.mark.usefixtures("mlflow")
 def test_a_version_unknown_to_the_ledger_is_not_promoted(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     first = publish(0)
     run = registry.client.get_run(first.run_id)
@@ -195,6 +212,7 @@ def test_a_version_unknown_to_the_ledger_is_not_promoted(registry: Registry, pub
         registry.promote("demo", int(by_hand.version), actor="ann", reason="?")
 
 
+@pytest.mark.usefixtures("mlflow")
 def test_editing_the_verdict_tag_in_mlflow_has_no_effect(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     version = publish(0, "reject")
     registry.client.set_model_version_tag("slc-demo", str(version.number), "verdict", "promote")
@@ -202,6 +220,7 @@ def test_editing_the_verdict_tag_in_mlflow_has_no_effect(registry: Registry, pub
         promote(registry, version)
 
 
+@pytest.mark.usefixtures("mlflow")
 def test_the_next_move_repairs_an_alias_missed_by_a_crash(
     registry: Registry,
     publish,  # type: ignore[no-untyped-def]
