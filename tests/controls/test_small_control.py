@@ -25,7 +25,7 @@ def checks(verdict: Any, arm: str) -> dict[str, bool]:
 def test_every_arm_runs_a_complete_refresh_and_registers_nothing(
     installation: Installation, ratings: Path
 ) -> None:
-    verdict = run(installation, "movielens", Request(ratings, "mf", 0))
+    verdict = run(installation, "movielens", Request(ratings, "mf", 0), print)
 
     assert [arm["name"] for arm in verdict.arms] == ["mf-seed0", "users"]
     negative, contrast = checks(verdict, "mf-seed0"), checks(verdict, "users")
@@ -61,6 +61,6 @@ def test_a_rule_that_never_finds_a_method_ahead_fails_the_contrast(
 
 def test_unknown_names_are_refused(installation: Installation) -> None:
     with pytest.raises(SettingsError, match="there are flight-delay, movielens"):
-        prepare(installation, "weather")
+        prepare(installation, "weather", Request(), print)
     with pytest.raises(SettingsError, match="there are bbA, bbB"):
-        prepare(installation, "flight-delay", Request(backbone="mf"))
+        prepare(installation, "flight-delay", Request(backbone="mf"), print)
