@@ -44,12 +44,18 @@ def measure(deployments: int, items: int) -> float:
     from airflow.api_fastapi.app import create_app
     from airflow.utils.db import initdb
 
+    from slc_ops.demo.simulate import simulate
     from slc_ops.settings.environment import Installation
     from tests.plugins import school
     from tests.plugins.conftest import caller, register
+    from tests.refresh.school import operate, stop_newest
 
     initdb()
     installation = Installation.from_environment()
+    simulate(installation.home / "made", weeks=7, users=300, items=60, seed=11, start="2026-01-05")
+    real = operate(installation.home / "real", installation.home / "made")
+    stop_newest(real)
+    school.VALIDATED = real.windows("school")
     names = [f"d{k:02d}" for k in range(deployments)]
     register([f"slc_weekly_refresh__{name}" for name in names])
     for name in names:

@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from slc_ops.settings.environment import Installation
 
 _HOME: Path
 
@@ -104,6 +108,34 @@ def _one_migration_of_mlflow() -> Iterator[None]:
         patch.setattr(mlflow_client, "_fill", copy)
         patch.setattr(mlflow_client, "load_mlflow", load_and_patch)
         yield
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven weeks of a small platform."""
+    from slc_ops.demo.simulate import simulate
+
+    out = tmp_path_factory.mktemp("lake")
+    simulate(out, weeks=7, users=300, items=60, seed=11, start="2026-01-05")
+    return out
+
+
+@pytest.fixture(scope="session")
+def operated(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> "Installation":
+    """A home after two refreshes; a test that changes it makes a copy."""
+    from tests.refresh.school import operate
+
+    return operate(tmp_path_factory.mktemp("operated"), lake)
+
+
+@pytest.fixture(scope="session")
+def stopped(operated: "Installation", tmp_path_factory: pytest.TempPathFactory) -> "Installation":
+    """The same, after validation stopped the third week."""
+    from tests.refresh.school import copy_of, stop_newest
+
+    found = copy_of(operated, tmp_path_factory.mktemp("stopped"))
+    stop_newest(found)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from airflow.sdk import DAG, AssetAlias, Param, get_current_context, task
 from slc_ops.airflow.assets import champion_asset
 from slc_ops.airflow.forms import deployment_field, optional, plain_dag, reason_field
 from slc_ops.airflow.messages import notify
-from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import checked_conf, run_actor, run_request
 from slc_ops.base.window import Window
 from slc_ops.observability.notify import champion_sentence, retirement_sentence
@@ -44,7 +43,7 @@ champion. Retiring twice changes nothing.
 """
 
 
-@task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
+@task(outlets=[CHAMPIONS])
 def promote_by_hand() -> str:
     """Promote the version given in the form."""
     from slc_ops.registry import Registry
@@ -65,7 +64,7 @@ def promote_by_hand() -> str:
     return _moved(name, version.number, version.window)
 
 
-@task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
+@task(outlets=[CHAMPIONS])
 def roll_back() -> str:
     """Restore an earlier champion."""
     from slc_ops.registry import Registry
@@ -86,7 +85,7 @@ def roll_back() -> str:
     return _moved(name, version.number, version.window)
 
 
-@task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
+@task(outlets=[CHAMPIONS])
 def retire() -> str:
     """Retire the champion; the frozen model serves."""
     from slc_ops.registry import Registry

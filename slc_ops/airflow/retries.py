@@ -20,9 +20,6 @@ from slc_ops.base.errors import (
 
 BUGS: list[Any] = [TypeError, AttributeError, NameError, ImportError, AssertionError]
 
-PROMOTION_POOL = "slc_promotion"
-"""A pool with one slot, which serialises the promotions of all deployments. A plugin creates it."""
-
 
 def retry_policy() -> ExceptionRetryPolicy:
     """Return the retry rules; the first match applies, otherwise Airflow's backoff."""

@@ -142,11 +142,11 @@ def apply(params: str, source: Path, output: Path, keep_formulas: bool, rename: 
     In CSV, text that a spreadsheet would evaluate as a formula (it begins with = + - or @ and is not a
     number) gets a leading apostrophe.
     """
-    from slc_ops.cli.parameter_sets import parameter_set
+    from slc_ops.cli.parameter_sets import read_set
     from slc_ops.parameters.applying import apply_file
 
     with progress("correcting ..."):
-        parameters = parameter_set(params)
+        parameters = read_set(params).parameters
         rows = apply_file(parameters, source, output, rename, formulas=keep_formulas)
     emit_json({"rows": rows, "method": parameters.method, "output": str(output)})
     say(f"{count(rows)} rows corrected with {parameters.method}: {output}")

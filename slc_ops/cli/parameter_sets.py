@@ -9,10 +9,9 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, progress, say
 from slc_ops.base.errors import RegistryError
-from slc_ops.cli.ladder import map_option
+from slc_ops.cli.ladder import file_type, map_option
 
 if TYPE_CHECKING:
-    from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.serving.export import Exported
 
 DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
@@ -24,10 +23,8 @@ _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<ve
 
 @click.command(name="rename-items")
 @params_option
-@click.option(
-    "--mapping", required=True, type=click.Path(path_type=Path), help="CSV with the columns old_id, new_id."
-)
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Directory of the new set.")
+@click.option("--mapping", required=True, type=file_type, help="CSV with the columns old_id, new_id.")
+@click.option("--out", required=True, type=file_type, help="Directory of the new set.")
 @json_option
 def rename_items(params: str, mapping: Path, out: Path) -> None:
     """Carry a parameter set's offsets over to new item ids.
@@ -38,7 +35,7 @@ def rename_items(params: str, mapping: Path, out: Path) -> None:
     from slc_ops.parameters.renaming import read_mapping, renamed
 
     names = read_mapping(mapping)
-    renamed(parameter_set(params), names).write(out)
+    renamed(read_set(params).parameters, names).write(out)
     emit_json({"renamed": len(names), "out": str(out)})
     say(f"{len(names)} item{'s' if len(names) > 1 else ''} renamed; the new set is in {out}")
 
@@ -53,7 +50,7 @@ def rename_items(params: str, mapping: Path, out: Path) -> None:
     help="What to write.",
 )
 @click.option("--dialect", type=click.Choice(DIALECTS), help="SQL dialect; required with --format sql.")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory; an existing one is replaced.")
+@click.option("--out", type=file_type, help="Directory; an existing one is replaced.")
 @click.option(
     "--redis",
     metavar="URL",
@@ -98,7 +95,7 @@ def export(
             "name a destination: --out DIR" + (" or --redis URL" if form == "redis" else "")
         )
     with progress("exporting ..."):
-        found = to_export(params)
+        found = read_set(params)
         prefix = prefix or (f"slc_{found.digest[:8]}" if form == "sql" else "slc")
         names = Names(table, view, prefix, rename, timestamps=times == "timestamp")
         if out is not None:
@@ -113,18 +110,11 @@ def export(
     say(f"{found.comment}; {done}")
 
 
-def parameter_set(reference: str) -> "ParameterSet":
-    """Read and verify ``DIR``, ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``."""
-    from slc_ops.parameters.parameter_set import ParameterSet
+def read_set(reference: str) -> "Exported":
+    """Read and verify ``DIR``, ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
 
-    if not reference.startswith("models:/"):
-        return ParameterSet.read(Path(reference))
-    with tempfile.TemporaryDirectory(prefix="slc-ops-") as directory:
-        return ParameterSet.read(_download(reference, Path(directory))[0])
-
-
-def to_export(reference: str) -> "Exported":
-    """Return the set with its digest and, from the registry, its version."""
+    The result has the set's digest and, from the registry, its version.
+    """
     from slc_ops.parameters import PARAMS
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.parameters.storage import read_params

@@ -120,9 +120,7 @@ def write_lake(installation: Installation, arm: Arm, batches: Iterable[pa.Record
     return target
 
 
-def evaluate_arm(
-    installation: Installation, arm: Arm, tell: Callable[[str], None] = lambda text: None
-) -> Plan:
+def evaluate_arm(installation: Installation, arm: Arm, tell: Callable[[str], None]) -> Plan:
     """Run the weekly refresh of one arm without publication and promotion."""
     return pipeline.refresh(
         installation,

@@ -104,18 +104,24 @@ def _arrived(rows: pa.RecordBatch, path: Path) -> pa.RecordBatch:
     flown = pc.and_(_is_no(rows.column("cancelled")), _is_no(rows.column("diverted")))
     rows = rows.filter(pc.and_(flown, pc.is_valid(rows.column("late"))))
     try:
-        return pa.record_batch(
-            {
-                "departure": _departure(rows),
-                "carrier": rows.column("carrier"),
-                "route": pc.binary_join_element_wise(rows.column("origin"), rows.column("dest"), "-"),
-                "aircraft": pc.fill_null(rows.column("aircraft"), "unknown"),
-                "distance": rows.column("distance").cast(pa.float32()),
-                "late": rows.column("late").cast(pa.float32()).cast(pa.int8()),
-            }
-        )
+        late = rows.column("late").cast(pa.float32()).cast(pa.int8())
+        return in_format(rows, _departure(rows), late)
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} has a value that is no flight's: {str(error).splitlines()[0]}") from None
+
+
+def in_format(rows: pa.RecordBatch, departure: pa.Array, late: pa.Array) -> pa.RecordBatch:
+    """Return flights in the control's format."""
+    return pa.record_batch(
+        {
+            "departure": departure,
+            "carrier": rows.column("carrier"),
+            "route": pc.binary_join_element_wise(rows.column("origin"), rows.column("dest"), "-"),
+            "aircraft": pc.fill_null(rows.column("aircraft"), "unknown"),
+            "distance": rows.column("distance").cast(pa.float32()),
+            "late": late,
+        }
+    )
 
 
 def _is_no(column: pa.Array) -> pa.Array:

@@ -38,10 +38,7 @@ YEARS_2018_2019 = Season(Window.parse("2018-01-01/2019-01-01"), Window.parse("20
 
 
 def prepare(
-    installation: Installation,
-    methods: Sequence[str],
-    request: Request,
-    tell: Callable[[str], None] = lambda text: None,
+    installation: Installation, methods: Sequence[str], request: Request, tell: Callable[[str], None]
 ) -> list[Arm]:
     """Collect flights, train the backbones, write a lake for every arm."""
     backbones = request.backbones(BACKBONES)

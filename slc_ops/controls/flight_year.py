@@ -28,7 +28,7 @@ def replay_year(
     flights: Flights,
     backbones: Sequence[str],
     seed: int,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Callable[[str], None],
 ) -> dict[str, Replay]:
     """Replay the year for every backbone; return the replays by arm name."""
     from slc_ops.refresh.replay import replay_windows, run_replay

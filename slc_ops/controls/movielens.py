@@ -29,10 +29,7 @@ MIN_RATINGS = 20
 
 
 def prepare(
-    installation: Installation,
-    methods: Sequence[str],
-    request: Request,
-    tell: Callable[[str], None] = lambda text: None,
+    installation: Installation, methods: Sequence[str], request: Request, tell: Callable[[str], None]
 ) -> list[Arm]:
     """Read ratings (None: MovieLens-100k from the package index), train, write a lake for every arm."""
     backbones = request.backbones(BACKBONES)

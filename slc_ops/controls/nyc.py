@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.errors import InputError
-from slc_ops.controls.bts import read_csv
+from slc_ops.controls.bts import in_format, read_csv
 
-COLUMNS = (
-    "year", "month", "day", "hour", "minute", "arr_delay", "carrier", "tailnum", "origin", "dest", "distance",
-)  # fmt: skip
+COLUMNS = ("year", "month", "day", "hour", "minute", "arr_delay", "carrier", "origin", "dest", "distance")
 
 
 def file() -> Path:
@@ -32,7 +30,7 @@ def file() -> Path:
 def batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the arrived flights, in the control's columns."""
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as stream:
-        for rows in read_csv(stream, path, dict.fromkeys(COLUMNS)):
+        for rows in read_csv(stream, path, dict.fromkeys(COLUMNS) | {"aircraft": "tailnum"}):
             yield _arrived(rows)
 
 
@@ -42,16 +40,8 @@ def _arrived(rows: pa.RecordBatch) -> pa.RecordBatch:
     date = _joined("-", *(_two_digits(rows, name) for name in ("year", "month", "day")))
     clock = _joined(":", *(_two_digits(rows, name) for name in ("hour", "minute")))
     departure = pc.strptime(_joined(" ", date, clock), "%Y-%m-%d %H:%M", "s")
-    return pa.record_batch(
-        {
-            "departure": departure.cast(pa.timestamp("s", "UTC")),
-            "carrier": rows.column("carrier"),
-            "route": _joined("-", rows.column("origin"), rows.column("dest")),
-            "aircraft": pc.fill_null(rows.column("tailnum"), "unknown"),
-            "distance": rows.column("distance").cast(pa.float32()),
-            "late": pc.greater_equal(rows.column("arr_delay").cast(pa.float64()), 15.0).cast(pa.int8()),
-        }
-    )
+    late = pc.greater_equal(rows.column("arr_delay").cast(pa.float64()), 15.0).cast(pa.int8())
+    return in_format(rows, departure.cast(pa.timestamp("s", "UTC")), late)
 
 
 def _joined(separator: str, *columns: pa.Array) -> pa.Array:

@@ -30,15 +30,9 @@ CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
 EXPERIMENT = "slc-controls"
 VERDICT = "verdict.json"  # of the complete control, in its home
 Tell = Callable[[str], None]
-_EVERYTHING = Request()
 
 
-def prepare(
-    installation: Installation,
-    control: str,
-    request: Request = _EVERYTHING,
-    tell: Tell = lambda text: None,
-) -> list[Arm]:
+def prepare(installation: Installation, control: str, request: Request, tell: Tell) -> list[Arm]:
     """Prepare data, backbones and lakes; return the arms."""
     module, _ = _known(control)
     home = control_installation(installation, control)
@@ -47,11 +41,7 @@ def prepare(
 
 
 def finish(
-    installation: Installation,
-    control: str,
-    plans: dict[str, Plan],
-    data: Path | None,
-    tell: Tell = lambda text: None,
+    installation: Installation, control: str, plans: dict[str, Plan], data: Path | None, tell: Tell
 ) -> ControlVerdict:
     """Collect and check the results, write the first arm's report, record the run in MLflow."""
     _, clusters = _known(control)
@@ -89,12 +79,7 @@ def _replays(installation: Installation, control: str, arms: Sequence[Arm], tell
     return replay_year(home, gather(None, home.home / "flights"), backbones, arms[0].seed, tell)
 
 
-def run(
-    installation: Installation,
-    control: str,
-    request: Request = _EVERYTHING,
-    tell: Tell = lambda text: None,
-) -> ControlVerdict:
+def run(installation: Installation, control: str, request: Request, tell: Tell) -> ControlVerdict:
     """Run all steps, as the DAG does."""
     arms = prepare(installation, control, request, tell)
     home = control_installation(installation, control)

@@ -9,16 +9,14 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow import champion_asset, refresh_tasks, weekly_refresh, window_asset
-from slc_ops.airflow.approval import Approval, approver
-from slc_ops.airflow.retries import PROMOTION_POOL
+from slc_ops.airflow.gate import Approval, approver
 from tests.airflow.conftest import configure
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A deployments file, which is all that a DAG needs."""
+@pytest.fixture(autouse=True)
+def _deployments_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A DAG needs nothing else."""
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
-    return tmp_path
 
 
 def ask() -> Approval:
@@ -46,45 +44,34 @@ def test_the_approver_is_recorded() -> None:
 @pytest.mark.parametrize(
     ("gate", "before"), [("auto", {"renew"}), ("never", {"publish"}), ("manual", {"propose"})]
 )
-def test_every_gate_runs_between_publish_and_promote(home: Path, gate: str, before: set[str]) -> None:
-    dag = weekly_refresh("school", configure(home, gate=gate, approval_hours=5))
+def test_every_gate_runs_between_publish_and_promote(gate: str, before: set[str]) -> None:
+    dag = weekly_refresh("school", configure(gate=gate, approval_hours=5))
 
     assert dag.get_task("gate").upstream_task_ids >= before
     assert "gate" in dag.get_task("promote").upstream_task_ids
-    assert dag.get_task("promote").pool == PROMOTION_POOL
     assert isinstance(dag.get_task("gate"), Approval) is (gate == "manual")
 
 
-def test_only_the_approvers_of_the_deployment_are_assigned(home: Path) -> None:
-    asked = weekly_refresh("school", configure(home, gate="manual", approvers=["ann", "7"])).get_task("gate")
+def test_only_the_approvers_of_the_deployment_are_assigned() -> None:
+    asked = weekly_refresh("school", configure(gate="manual", approvers=["ann", "7"])).get_task("gate")
     assert asked.assigned_users == [{"id": "ann", "name": "ann"}, {"id": "7", "name": "7"}]
-    everybody = weekly_refresh("school", configure(home, gate="manual")).get_task("gate")
+    everybody = weekly_refresh("school", configure(gate="manual")).get_task("gate")
     assert not everybody.assigned_users
 
 
-def test_a_manual_gate_has_no_default_answer_and_a_timeout(home: Path) -> None:
-    gate = weekly_refresh("school", configure(home, gate="manual", approval_hours=5)).get_task("gate")
+def test_a_manual_gate_has_no_default_answer_and_a_timeout() -> None:
+    gate = weekly_refresh("school", configure(gate="manual", approval_hours=5)).get_task("gate")
 
     assert gate.defaults is None
     assert gate.response_timeout == timedelta(hours=5)
 
 
-def test_another_dag_can_reuse_the_steps_and_wait_for_the_assets(home: Path) -> None:
-    deployment = configure(home)
+def test_another_dag_can_reuse_the_steps_and_wait_for_the_assets() -> None:
+    deployment = configure()
     with DAG("mine", schedule=[window_asset("school"), champion_asset("school")]) as mine:
         refresh_tasks("school", deployment)
 
-    assert {
-        "extract",
-        "validate",
-        "fit",
-        "backtest",
-        "detectability",
-        "decide",
-        "publish",
-        "renew",
-        "gate",
-        "promote",
-    } == set(mine.task_ids)
+    steps = ("extract", "validate", "fit", "backtest", "detectability", "decide", "publish")
+    assert {*steps, "renew", "gate", "promote"} == set(mine.task_ids)
     for task, asset in (("validate", "slc://school/window"), ("promote", "slc://school/champion")):
         assert [each.uri for each in mine.get_task(task).outlets] == [asset, f"{asset}/partitions"]

@@ -67,7 +67,7 @@ def test_later_weeks_wait_for_a_retried_week(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Airflow keeps only the order of the map indices, and a retry breaks it."""
-    configure(installation.home, methods=["platt"])
+    configure(methods=["platt"])
     failed = []
     extract = pipeline.extract
 

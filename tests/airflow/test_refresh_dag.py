@@ -1,17 +1,15 @@
 """The weekly refresh through Airflow, task by task, in one process."""
 
-from pathlib import Path
-
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.airflow import weekly_refresh
 from slc_ops.registry import Registry
 from slc_ops.settings.environment import Installation
-from tests.airflow.conftest import AFTER, NEWEST, configure
+from tests.airflow.conftest import AFTER, configure
 from tests.airflow.runs import run
+from tests.refresh.backbones import named
+from tests.refresh.school import NEWEST, change_week, of_one_class
 from tests.webhook import listening
 
 pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
@@ -23,7 +21,7 @@ def test_an_automatic_gate_promotes_a_supported_version_and_notifies(
     seen = {uri: len(asset_events(uri)) for uri in ("slc://school/window", "slc://school/champion")}
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
-        state, tasks = run(weekly_refresh("school", configure(shared.home, gate="auto")), AFTER)
+        state, tasks = run(weekly_refresh("school", configure(gate="auto")), AFTER)
     (event,) = heard
     assert event["event"] == "promotion"
     assert event["sentence"].startswith("version 1 is the champion of school: ")
@@ -48,7 +46,7 @@ def test_an_automatic_gate_promotes_a_supported_version_and_notifies(
 def test_repeating_a_week_gives_the_same_version_without_approval(
     shared: Installation, gate: str, held: str
 ) -> None:
-    state, tasks = run(weekly_refresh("school", configure(shared.home, gate=gate)), AFTER)
+    state, tasks = run(weekly_refresh("school", configure(gate=gate)), AFTER)
 
     assert state == "success"
     assert (tasks["publish"], tasks[held], tasks["promote"]) == ("success", "skipped", "skipped")
@@ -61,16 +59,17 @@ def test_a_harmful_method_is_not_promoted_and_platt_eb_serves(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The items swap names in the newest week, so offsets learned before do harm."""
-    part = newest_part(installation)
-    week = pq.read_table(part, partitioning=None)
-    names = sorted(week["item_id"].unique().to_pylist())
-    other = dict(zip(names, reversed(names), strict=True))
-    turned = pa.array([other[name] for name in week["item_id"].to_pylist()], week["item_id"].type)
-    pq.write_table(week.set_column(week.schema.get_field_index("item_id"), "item_id", turned), part)
 
+    def swapped(week: pa.Table) -> pa.Table:
+        names = sorted(week["item_id"].unique().to_pylist())
+        other = dict(zip(names, reversed(names), strict=True))
+        turned = pa.array([other[name] for name in week["item_id"].to_pylist()], week["item_id"].type)
+        return week.set_column(week.schema.get_field_index("item_id"), "item_id", turned)
+
+    change_week(installation, NEWEST, swapped)
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
-        state, tasks = run(weekly_refresh("school", configure(installation.home)), AFTER)
+        state, tasks = run(weekly_refresh("school", configure()), AFTER)
 
     assert (state, tasks["publish"], tasks["promote"]) == ("success", "success", "success")
     (event,) = heard
@@ -84,13 +83,10 @@ def test_a_harmful_method_is_not_promoted_and_platt_eb_serves(
 def test_a_stopped_week_fails_without_retries_notifies_and_keeps_the_champion(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = newest_part(installation)
-    week = pq.read_table(part, partitioning=None)
-    ones = pc.add(pc.multiply(week["label"], 0), 1)
-    pq.write_table(week.set_column(week.schema.get_field_index("label"), "label", ones), part)
+    change_week(installation, NEWEST, of_one_class)
     box = {"file": str(installation.home / "box"), "text": "{{ slc_event.event }} {{ slc_event.deployment }}"}
     notify = {"webhook": "team", "notifiers": [{"path": "tests.airflow.mailbox.Mailbox", "arguments": box}]}
-    dag = weekly_refresh("school", configure(installation.home, notify=notify))
+    dag = weekly_refresh("school", configure(notify=notify))
 
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_TEAM", f"http://127.0.0.1:{port}")
@@ -110,19 +106,13 @@ def test_a_stopped_week_fails_without_retries_notifies_and_keeps_the_champion(
 
 
 def test_a_week_after_the_end_of_the_deployment_is_skipped(installation: Installation) -> None:
-    dag = weekly_refresh("school", configure(installation.home, end="2026-02-16"))
+    dag = weekly_refresh("school", configure(end="2026-02-16"))
 
     state, tasks = run(dag, AFTER)
 
     assert state == "success"
     assert set(tasks.values()) == {"skipped"}
     assert not installation.windows("school").exists()
-
-
-def newest_part(installation: Installation) -> Path:
-    """The lake's file of the newest week."""
-    (part,) = (installation.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
-    return part
 
 
 def asset_events(uri: str) -> list[dict[str, object]]:
@@ -141,17 +131,14 @@ def test_a_new_backbone_retires_the_champion_and_notifies_before_any_comparison(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry.open(installation)
-    run(weekly_refresh("school", configure(installation.home, gate="auto")), "2026-02-16T00:00:01+00:00")
+    run(weekly_refresh("school", configure(gate="auto")), "2026-02-16T00:00:01+00:00")
     waiting = registry.champion("school") or registry.challenger("school")
     assert waiting is not None
     registry.promote("school", waiting.number, actor="ann", reason="its turn", override="for the test")
-    part = newest_part(installation)
-    week = pq.read_table(part, partitioning=None)
-    place = week.schema.names.index("backbone_version")
-    pq.write_table(week.set_column(place, "backbone_version", pa.array(["gru-8"] * len(week))), part)
+    change_week(installation, NEWEST, named("gru-8"))
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
-        _, tasks = run(weekly_refresh("school", configure(installation.home, gate="auto")), AFTER)
+        _, tasks = run(weekly_refresh("school", configure(gate="auto")), AFTER)
     assert tasks["validate"] == "success"
     assert [event["event"] for event in heard][:2] == ["new_backbone", "retired"]
     assert "new backbone gru-8" in heard[0]["sentence"]

@@ -35,6 +35,13 @@ def test_an_unknown_command_without_a_similar_one_gets_the_list() -> None:
     assert "expected one of demo, simulate" in called("zzz").output
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_its_options(command: str) -> None:
+    shown = called(command, "--help")
+    assert shown.exit_code == 0
+    assert "--json" in shown.output or command in ("control", "schema")
+
+
 @pytest.mark.parametrize("method", ["SLC_EB", "slc-eb", "Slc_Eb"])
 def test_the_case_of_a_method_name_does_not_matter(method: str) -> None:
     shown = called("fit", "--method", method, "--input", "x.csv", "--out", "y")

@@ -42,13 +42,6 @@ def ends_with_two(monkeypatch, capsys, *arguments):
     return message
 
 
-@pytest.mark.parametrize("command", ["fit", "apply", "compare", "sweep"])
-def test_help_explains_each_command(command):
-    result = run(command, "--help")
-    assert result.exit_code == 0
-    assert "--json" in result.output
-
-
 def test_fit_writes_a_parameter_set(files):
     result = run(
         "fit",

@@ -89,10 +89,3 @@ def test_without_data_the_dag_reports_it_and_skips(
         "refresh_arm": "skipped",
         "check": "skipped",
     }
-
-
-@pytest.mark.parametrize("name", ["../../etc", "/etc", "absent"])
-def test_the_form_cannot_read_other_files(installation: Installation, name: str) -> None:
-    state, tasks = run(dag("control_movielens"), data=name)
-    assert state == "failed"
-    assert tasks["prepare"] == "failed"

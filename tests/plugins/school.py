@@ -5,43 +5,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from slc_ops.base.files import read_json
 from slc_ops.base.window import WEEK, Window
+from slc_ops.evidence.detectability import detectability, write_detectability
+from slc_ops.methods import fit
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Registry, Version
+from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.environment import Installation
 from tests.evidence.worlds import evidence_files
+from tests.refresh.school import NEWEST, SIXTH
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 EVIL = "<script>alert('item')</script>"
 PNG = b"\x89PNG of a figure"
 
 
-DECISIONS = {
-    "kind": "renewal",
-    "decision": {
-        "current": "slc",
-        "method": "slc",
-        "statistics": {
-            "slc": {
-                reference: {
-                    "method": "slc", "reference": reference, "windows": 8, "hold_out": False, "mean": mean,
-                    "error": 0.001, "freedom": 4.0, "spread": 0.003, "low": mean - 0.003,
-                    "high": mean + 0.003,
-                    "next_low": mean - 0.009, "next_high": mean + 0.009, "confidence": 0.95,
-                }
-                for reference, mean in (("platt_eb", -0.012), ("base", -0.05))
-            }
-        },
-    },
-    "renewal": {
-        "accepted": True, "lasting": False, "lengths": {"link": 0.02, "offsets": 0.08},
-        "limit": {"link": 0.5, "offsets": 0.6}, "sentence": "slc moved",
-    },
-}  # fmt: skip
+VALIDATED = Path()
+"""The windows of a real deployment: the sixth week passed, the newest was stopped. The fixtures set it."""
 
 
 def window(week: int) -> Window:
@@ -71,14 +56,13 @@ def publish(
     decided = Registered(number, "decided", "slc", "parameters", version.run_id, "v")
     record_version(RefreshFiles(refresh), decided)
     said = {"verdict": verdict, "sentence": f"{verdict} it & its <b>reasons</b>."}
-    write(refresh / "verdict.json", evidence_files()[1] | said | DECISIONS)
+    write(refresh / "verdict.json", evidence_files()[1] | said)
     if items:
         write_items(refresh, items)
     (refresh / "report" / "figures").mkdir(parents=True)
     (refresh / "report" / "figures" / "series.png").write_bytes(PNG)
     (refresh / "report" / "report.html").write_text(f"<h1>Report of version {number}</h1>")
-    docs = installation.windows(name) / version.window.key
-    write(docs / "validation.json", {"status": "passed", "findings": []})
+    docs = validate(installation, name, week, SIXTH)
     (docs / "validation.html").write_text(f"<h1>Validation of {version.window}</h1>")
     return version
 
@@ -121,41 +105,33 @@ def metrics(week: int) -> dict[str, Any]:
     }
 
 
-def write_items(refresh: Path, count: int) -> None:
-    """Item tables of a refresh; the last item's name contains a script."""
-    names = [f"item-{k:04d}" for k in range(count - 1)] + [EVIL]
-    offset = [(-1.0) ** k * (k + 1) / count for k in range(count)]
+def write_items(refresh: Path, count: int, *, method: str = "slc", integers: bool = False) -> None:
+    """Parameters and detectability of a refresh; the last item's name contains a script."""
+    random = np.random.default_rng(count)
+    item = np.concatenate([np.arange(count), random.integers(0, count, min(20 * count, 1_000_000))])
+    names = np.array([f"item-{k:04d}" for k in range(count - 1)] + [EVIL])
     table = {
-        "id": names,
-        "offset": offset,
-        "offset_var": [0.04] * count,
-        "n_obs": [float(10 * (k + 1)) for k in range(count)],
-        "fisher_weight": [2.0] * count,
-        "shrinkage": [k / count for k in range(count)],
+        "item_id": item if integers else names[item],
+        "label": random.integers(0, 2, len(item)),
+        "logit": random.normal(0, 1, len(item)),
+        "event_time": np.arange(float(len(item))),
     }
-    drift = {
-        "item_id": list(reversed(names)),
-        "n_obs": [10] * count,
-        "delta_min": [None if k == 0 else k / count for k in range(count)],
-        "delta_obs": [k / count for k in range(count)],
-        "detectable": [k % 2 == 0 for k in range(count)],
-    }
-    for part, values in (("parameters", table), ("detectability", drift)):
-        (refresh / part).mkdir(parents=True, exist_ok=True)
-        rows = pa.table(values)
-        if part == "parameters":
-            rows = rows.sort_by("id")  # as every parameter set is written
-        pq.write_table(rows, refresh / part / ("item.parquet" if part == "parameters" else "items.parquet"))
-    write(refresh / "parameters" / "params.json", {"effects": {"item": {"time_edges": None}}})
+    log = InteractionLog.from_table(pa.table(table))
+    fit(method, log).write(refresh / "parameters")
+    write_detectability(detectability(log), refresh / "detectability")
 
 
 def stop(installation: Installation, name: str, week: int) -> None:
     """Let validation stop a week."""
-    finding = {"severity": "critical", "sentence": "label is 0 or 1"}
-    write(
-        installation.windows(name) / window(week).key / "validation.json",
-        {"status": "stopped", "findings": [finding]},
-    )
+    validate(installation, name, week, NEWEST)
+
+
+def validate(installation: Installation, name: str, week: int, real: Window) -> Path:
+    """Store the validation of a real window as that of a week; return its directory."""
+    docs = installation.windows(name) / window(week).key
+    found = read_json(VALIDATED / real.key / "validation.json")
+    write(docs / "validation.json", {**found, "window": window(week).as_dict()})
+    return docs
 
 
 def write(path: Path, value: Any) -> None:

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.airflow.page.items import PAGE_ROWS, ItemPage, find_items
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh.files import RefreshFiles
-from tests.plugins.school import EVIL, write, write_items
+from tests.plugins.school import EVIL, write_items
 
 
 def shown(refresh: Path, **asked: Any) -> ItemPage | None:
@@ -46,8 +46,11 @@ def test_the_pages_together_are_the_sorted_table(refresh: Path, sort: str, desce
 def test_a_row_joins_both_tables(refresh: Path) -> None:
     (row,) = shown(refresh, search="item-0007").rows  # type: ignore[union-attr]
 
-    assert row["offset"] == pytest.approx(-8 / 120)
-    assert row["delta_obs"] == pytest.approx((119 - 7) / 120)
+    drifts = pq.read_table(refresh / "detectability" / "items.parquet").to_pylist()
+    offset = ParameterSet.read(refresh / "parameters").effects["item"].of("item-0007")
+    assert offset is not None
+    assert row["offset"] == offset["offset"][0].as_py()
+    assert [row["delta_obs"]] == [d["delta_obs"] for d in drifts if d["item_id"] == "item-0007"]
 
 
 def test_the_search_ignores_case_and_has_no_special_characters(refresh: Path) -> None:
@@ -64,27 +67,22 @@ def test_a_page_number_beyond_the_end_gives_the_last_page(refresh: Path) -> None
 
 
 def test_integer_item_ids_can_be_searched(tmp_path: Path) -> None:
-    table = pa.table({"id": [7, 17, 170], "offset": [0.1, -0.5, 0.2], "shrinkage": [0.1, 0.2, 0.3]})
-    (tmp_path / "parameters").mkdir()
-    pq.write_table(table, tmp_path / "parameters" / "item.parquet")
-    write(tmp_path / "parameters" / "params.json", {"effects": {"item": {"time_edges": None}}})
+    write_items(tmp_path, 18, integers=True)
 
     found = shown(tmp_path, search="17", sort="detectability")
 
     assert found is not None
-    assert [row["item_id"] for row in found.rows] == ["17", "170"]
+    assert [row["item_id"] for row in found.rows] == ["17"]
 
 
 def test_a_method_with_time_bins_shows_the_serving_bin(tmp_path: Path) -> None:
-    table = pa.table({"id": ["a", "a", "b", "b"], "offset": [0.1, 0.2, 0.3, 0.4]})
-    (tmp_path / "parameters").mkdir()
-    pq.write_table(table, tmp_path / "parameters" / "item.parquet")
-    write(tmp_path / "parameters" / "params.json", {"effects": {"item": {"time_edges": [0.0, 1.0, 2.0]}}})
+    write_items(tmp_path, 3, method="slc_t")
+    last = ParameterSet.read(tmp_path / "parameters").items.to_pandas().groupby("id")["offset"].last()
 
     found = shown(tmp_path, sort="offset")
 
     assert found is not None
-    assert [(row["item_id"], row["offset"]) for row in found.rows] == [("b", 0.4), ("a", 0.2)]
+    assert {row["item_id"]: row["offset"] for row in found.rows} == last.to_dict()
 
 
 def test_a_method_of_the_score_alone_has_no_items(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A deployment whose backbone changes: nine weeks of gru-7, then gru-8."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from slc_ops.refresh.backbone import BackboneChange
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
 from slc_ops.settings.environment import Installation
-from tests.refresh.school import change_week, configure
+from tests.refresh.school import change_week, configure, open_school
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 WEEKS = [Window(FIRST.start + k * WEEK, FIRST.end + k * WEEK) for k in range(12)]
@@ -35,11 +34,7 @@ def named(version: str, share: float = 1.0, other: str = "gru-7"):  # type: igno
 
 def furnish(home: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """A home with the lake, whose weeks name their backbone; sets the environment."""
-    shutil.copytree(lake, home / "lake" / "school")
-    monkeypatch.setenv("SLC_OPS_HOME", str(home))
-    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
-    installation = Installation.from_environment()
+    installation = open_school(home, lake, monkeypatch)
     configure(installation, **SETTINGS)
     for week in WEEKS[:9]:
         change_week(installation, week, named("gru-7"))

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from slc_ops.demo.simulate import simulate
 from slc_ops.quality.rules import Rule
 from slc_ops.quality.suite import Evaluated
 from slc_ops.settings.environment import Installation
@@ -33,14 +32,6 @@ def by_rules(table: Mapping[str, Any], rules: Sequence[Rule]) -> list[Evaluated]
     """The results of a suite without Great Expectations."""
     asked = [(rule, table[rule.measure]) for rule in rules if rule.measure in table]
     return [Evaluated(rule, "rule", value, rule.met_by(value)) for rule, value in asked]
-
-
-@pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven weeks of a small platform."""
-    out = tmp_path_factory.mktemp("lake")
-    simulate(out, weeks=7, users=300, items=60, seed=11, start="2026-01-05")
-    return out
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from slc_ops.base.errors import InputError, MissingFile, SlcError
 from slc_ops.base.window import Window
@@ -25,7 +24,7 @@ from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
 from slc_ops.registry.erasures import recorded_erasures
 from slc_ops.settings.environment import Installation
-from tests.refresh.school import NEWEST
+from tests.refresh.school import NEWEST, configure
 from tests.registry.factory import installation_in, no_file_above
 
 pytestmark = pytest.mark.slow
@@ -54,17 +53,9 @@ def home_on(lake: Path) -> Installation:
     """A home next to a lake, with the same settings for any path."""
     home = lake.with_name("home")
     home.mkdir()
-    entry = {
-        "source": {"kind": "lake", "path": "../lake"},
-        "methods": ["platt", "slc"],
-        "link_windows": 3,
-        "offset_windows": 3,
-        "evidence_windows": 2,
-        "gate": "auto",
-        "decision": {"replicates": 200},
-    }
-    (home / "deployments.yaml").write_text(yaml.safe_dump({"deployments": {"school": entry}}))
-    return installation_in(home)
+    installation = installation_in(home)
+    configure(installation, source={"kind": "lake", "path": "../lake"}, methods=["platt", "slc"])
+    return installation
 
 
 @pytest.fixture(scope="module")

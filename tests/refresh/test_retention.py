@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,12 +12,13 @@ import yaml
 from click.testing import CliRunner
 
 from slc_ops.base.errors import SettingsError, StorageError
-from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.refresh import retention
 from slc_ops.refresh.files import RefreshFiles
+from slc_ops.refresh.observed import step
+from slc_ops.refresh.plan import PlannedWindow, make_plan
 from slc_ops.refresh.retention import removable, remove
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Version
@@ -37,9 +39,17 @@ def settle(path: Path) -> None:
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Installation:
-    """Thirty weeks of windows and refreshes; version k is of week k."""
-    installation = installation_in(tmp_path)
+def installation(thirty_weeks: Path, tmp_path: Path) -> Installation:
+    """A copy with the same hard links and times."""
+    subprocess.run(["cp", "--archive", f"{thirty_weeks}/.", str(tmp_path)], check=True)
+    return installation_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def thirty_weeks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with thirty weeks of windows and refreshes; version k is of week k."""
+    home = tmp_path_factory.mktemp("thirty")
+    installation = installation_in(home)
     entry = {
         "source": {"kind": "lake", "path": "lake"},
         "methods": ["platt", "slc"],
@@ -50,43 +60,32 @@ def installation(tmp_path: Path) -> Installation:
         "keep_refreshes": 3,
     }
     installation.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
-    ledger = Ledger(installation.ledger_url)
+    ledger, deployment = Ledger(installation.ledger_url), installation.deployment("demo")
     for number, week in enumerate(WEEKS, start=1):
         log = installation.windows("demo") / week.key / "log.parquet"
         log.parent.mkdir(parents=True)
         log.write_bytes(b"x" * SIZE)
         WindowManifest(1, "d", log, week, {}, {}, "f").write()
-        refresh = installation.refreshes("demo") / week.key / "k"
-        (refresh / "windows").mkdir(parents=True)
-        os.link(log, refresh / "windows" / f"{week.key}.parquet")
-        planned = {
-            "window": week.as_dict(),
-            "log": str(log),
-            "digest": "d",
-            "validation": {},
-            "rows_key": "k",
-        }
-        write_json(
-            refresh / "plan.json",
-            {
-                "deployment": "demo", "window": week.as_dict(), "windows": [planned], "excluded": [],
-                "settings": {"link_windows": 2}, "input_digest": "i", "config_digest": "c",
-                "code_version": "1",
-            },
-        )  # fmt: skip
-        record_version(
-            RefreshFiles(refresh), Registered(number, "decided", "slc", "parameters", f"r{number}", "v")
-        )
-        write_json(refresh.parent / "steps" / "publish.json", {})
+        rows = PlannedWindow(week, log, "d", {}, "k")
+        plan = make_plan("demo", deployment, week, [rows], [], installation.refreshes("demo"), lambda _: "d")
+        assert plan is not None
+        record_version(plan.files, Registered(number, "decided", "slc", "parameters", f"r{number}", "v"))
+        run_step(installation, week, "publish")
         ledger.record(
             Version("demo", number, "slc", week, "promote", {}, f"r{number}", f"k{number}", datetime.now(UTC))
         )
     for number in (2, 4):
         champion = ledger.version("demo", number)
         ledger.advance(ledger.head("demo"), champion, kind="promotion", actor="ann", reason="good")
-    settle(tmp_path / "windows")
-    settle(tmp_path / "refreshes")
-    return installation
+    settle(home / "windows")
+    settle(home / "refreshes")
+    return home
+
+
+def run_step(installation: Installation, week: Window, name: str) -> None:
+    """Store the record of a step that ran now."""
+    with step(name, "demo", week, installation.refreshes("demo") / week.key):
+        pass
 
 
 def windows(installation: Installation) -> list[str]:
@@ -115,9 +114,10 @@ def test_the_refresh_that_renewed_the_champion_is_kept(installation: Installatio
     renewed = Version("demo", 99, "slc", week, "promote", {}, "r99", "k99", datetime.now(UTC))
     ledger.record(renewed)
     ledger.advance(ledger.head("demo"), renewed, kind="renewal", actor="refresh", reason="newer")
-    (refresh,) = (installation.refreshes("demo") / week.key).glob("k")
-    files = RefreshFiles(refresh)
-    record_version(files, Registered(99, "renewal", "slc", "renewed-parameters", "r99", "v"))
+    (plan,) = (installation.refreshes("demo") / week.key).glob("*/plan.json")
+    record_version(
+        RefreshFiles(plan.parent), Registered(99, "renewal", "slc", "renewed-parameters", "r99", "v")
+    )
     settle(installation.refreshes("demo"))
 
     remove(removable(installation, "demo"))
@@ -128,9 +128,14 @@ def test_the_refresh_that_renewed_the_champion_is_kept(installation: Installatio
 def test_the_reported_bytes_are_those_freed_on_disk(installation: Installation) -> None:
     found, before = removable(installation, "demo"), used(installation)
     said = found.bytes  # the rows of versions 2 and 4 have a hard link in a kept refresh
+    records = steps_of(installation)
     remove(found)
-    steps = (len(WEEKS) - 5) * len("{}\n")  # their records are removed with the last refresh of a week
-    assert before - used(installation) == said + steps
+    # the records of a week's steps are removed with its last refresh
+    assert before - used(installation) == said + records - steps_of(installation) > said
+
+
+def steps_of(installation: Installation) -> int:
+    return sum(path.stat().st_size for path in installation.refreshes("demo").glob("*/steps/*"))
 
 
 def used(installation: Installation) -> int:
@@ -139,8 +144,7 @@ def used(installation: Installation) -> int:
 
 
 def test_a_possibly_running_refresh_is_kept_with_its_windows(installation: Installation) -> None:
-    at_work = installation.refreshes("demo") / WEEKS[7].key / "steps" / "validate.json"
-    write_json(at_work, {})
+    run_step(installation, WEEKS[7], "validate")
     remove(removable(installation, "demo"))
     assert WEEKS[7].key in refreshes(installation)
     assert WEEKS[7].key in windows(installation)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slc_ops.cli.parameter_sets import to_export
+from slc_ops.cli.parameter_sets import read_set
 from slc_ops.serving.export import Exported, export
 from slc_ops.serving.export_sql import Names
 
@@ -21,7 +21,7 @@ IDS = ("item_id", "group_id", "user_id")
 
 def good_set(name: str) -> Exported:
     """A set of the suite."""
-    return to_export(str(SUITE / "good" / name))
+    return read_set(str(SUITE / "good" / name))
 
 
 def exported(name: str, directory: Path, dialect: str, **names: Any) -> Path:

@@ -31,20 +31,15 @@ class Outcome:
     """Outcome of the newest window: ``promote``, ``hold``, ``reject`` or ``stopped``, with the reason."""
 
     word: str
-    sentence: str
-    window: str
+    why: str
+    """The sentence without the verdict, which the page shows as a badge."""
     key: str
-    version: int | None
+    """The window's key."""
+    version: int | None = None
     method: str = ""
     """The serving method, as text."""
     parameters: str = ""
     """The decision about its parameters, as text."""
-
-    @property
-    def why(self) -> str:
-        """The sentence without the verdict, which the page shows as a badge."""
-        first, _, rest = self.sentence.partition(" ")
-        return rest if first.lower() == self.word else self.sentence
 
 
 @dataclass(frozen=True)
@@ -109,22 +104,17 @@ def _card(
     installation: Installation, name: str, schedule: Schedule, found: Glance, wrong: list[Trouble]
 ) -> Card:
     change = read_backbone_change(installation, name, found.head.champion)
+    origin = None if found.newest is None else refresh_of(installation, found.newest)
     return Card(
         **vars(found),
         name=name,
         schedule=schedule,
         backbone=None if change is None else change.sentence,
         troubles=[each for each in wrong if each.code not in ("stopped", "entry")],
-        outcome=_outcome(installation, name, found.newest, found.head.champion),
-        figures=_figures(installation, found.newest),
+        outcome=_outcome(installation, name, found, origin),
+        figures=[each for each in FIGURES if origin and figure_file(origin, each).is_file()],
         runbook=next((each.runbook for each in wrong if each.code == "stopped"), ""),
     )
-
-
-def _figures(installation: Installation, version: Version | None) -> list[str]:
-    """Return the stored figures of the refresh that published a version, if it is on this host."""
-    origin = None if version is None else refresh_of(installation, version)
-    return [] if origin is None else [name for name in FIGURES if figure_file(origin, name).is_file()]
 
 
 def figure_file(origin: Origin, name: str) -> Path:
@@ -136,9 +126,17 @@ def why(installation: Installation, version: Version) -> str | None:
     """Return the verdict's sentence of a version that is not to be promoted, if it is on this host."""
     if version.verdict == "promote":
         return None
-    origin = refresh_of(installation, version)
-    sentence = None if origin is None else stored_json(installation, origin.files.verdict).get("sentence")
-    return None if sentence is None else Outcome(version.verdict, sentence, "", "", None).why
+    sentence = _verdict(installation, refresh_of(installation, version)).get("sentence")
+    return None if sentence is None else _without_verdict(sentence, version.verdict)
+
+
+def _verdict(installation: Installation, origin: Origin | None) -> dict[str, Any]:
+    return {} if origin is None else stored_json(installation, origin.files.verdict)
+
+
+def _without_verdict(sentence: str, verdict: str) -> str:
+    first, _, rest = sentence.partition(" ")
+    return rest if first.lower() == verdict else sentence
 
 
 def broken_entries(installation: Installation) -> list[BrokenEntry]:
@@ -149,26 +147,22 @@ def broken_entries(installation: Installation) -> list[BrokenEntry]:
         return [BrokenEntry("", installation.deployments_file, 0, (str(error),))]
 
 
-def _outcome(
-    installation: Installation, name: str, version: Version | None, champion: int | None
-) -> Outcome | None:
+def _outcome(installation: Installation, name: str, found: Glance, origin: Origin | None) -> Outcome | None:
     """Return the outcome of the newest window; a window stopped by validation has no version."""
-    window, result = newest_validation(installation, name)
+    version, (window, result) = found.newest, newest_validation(installation, name)
     if result.get("status") == "stopped" and (version is None or window > version.window.key):
-        return Outcome("stopped", _stop_sentence(result, window), window, window, None)
+        return Outcome("stopped", _stop_sentence(result, window), window)
     if version is None:
         return None
-    origin = refresh_of(installation, version)
-    verdict = {} if origin is None else stored_json(installation, origin.files.verdict)
-    retires = verdict.get("kind") == "retire"
+    verdict = _verdict(installation, origin)
+    proposed = None if verdict.get("kind") == "retire" else version.number
     sentence = verdict.get("sentence") or "The reasons are in MLflow, with the version's run."
     return Outcome(
         version.verdict,
-        sentence,
-        str(version.window),
+        _without_verdict(sentence, version.verdict),
         version.window.key,
         version.number,
-        method_in_words(verdict, happened=champion == (None if retires else version.number)),
+        method_in_words(verdict, happened=found.head.champion == proposed),
         parameters_in_words(verdict),
     )
 
