@@ -40,7 +40,7 @@ from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums, key_sums, total
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.parameters.effects import Effect
-from slc_ops.parameters.parameter_set import Apply, ParameterSet, Provenance, sum_of
+from slc_ops.parameters.parameter_set import Apply, ParameterSet, Provenance
 from slc_ops.rows.rows import Columns, Rows
 
 GROUP: Columns = frozenset({"group"})
@@ -136,8 +136,7 @@ class AddedEffects:
 
     def of(self, rows: Rows) -> Floats:
         """Return the sum of each row."""
-        coded = [(added, getattr(rows, name)) for name, added in self.apply.parts]
-        return sum_of(coded, rows.logit.astype(np.float64), None) if coded else np.zeros(len(rows))
+        return self.apply.added(rows)
 
 
 def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: Chosen) -> dict[str, Effect]:

@@ -6,11 +6,11 @@ Nothing is counted in memory: any process can answer, and a restart loses nothin
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from slc_ops import __version__
 from slc_ops.base.errors import RegistryError
@@ -67,6 +67,10 @@ HELP = {
 """Every metric, in the order of the output."""
 
 
+Add = Callable[..., None]
+"""Add a metric's value with its labels; the deployment is given."""
+
+
 class Gauge(GaugeMetricFamily):
     """A metric with a name, a help sentence and one value per set of labels."""
 
@@ -105,33 +109,28 @@ def collect(installation: Installation, now: datetime) -> list[Gauge]:
     found.add("slc_ops_disk_least_bytes", ServiceVariables.read().min_free_mb << 20)
     for name in names:
         every = deployments[name].cadence.days * deployments[name].refresh_every
-        found.add("slc_ops_refresh_interval_seconds", 86400 * every, deployment=name)
-        _refresh_metrics(found, installation, name)
-        _window_metrics(found, installation, name)
-        _served_metrics(found, installation, name)
+        add = partial(found.add, deployment=name)
+        add("slc_ops_refresh_interval_seconds", 86400 * every)
+        _refresh_metrics(add, installation, name)
+        _window_metrics(add, installation, name)
+        _served_metrics(add, installation, name)
     decided = {name: list(outcomes(installation.refreshes(name))) for name in names}
     for name in names:
-        _quality_metrics(found, name, decided[name])
+        _quality_metrics(partial(found.add, deployment=name), decided[name])
     _champion_metrics(found, installation, decided, now)
     return list(found.values())
 
 
-class WithValues(Collector):
-    """A collector that reads the metrics at every scrape and omits those without values."""
+class WithValues(CollectorRegistry):
+    """A registry that reads the metrics at every scrape and omits those without values."""
 
     def __init__(self, read: Callable[[], Iterable[Gauge]]) -> None:
+        super().__init__()
         self.read = read
 
     def collect(self) -> Iterator[Gauge]:
         """Return the metrics that have values."""
         return (metric for metric in self.read() if metric.samples)
-
-
-def registry_of(read: Callable[[], Iterable[Gauge]]) -> CollectorRegistry:
-    """Return a registry for prometheus_client."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(WithValues(read))
-    return registry
 
 
 def render(metrics: Iterable[Gauge]) -> str:
@@ -144,19 +143,19 @@ def render(metrics: Iterable[Gauge]) -> str:
     # TYPE slc_ops_window_rows gauge
     slc_ops_window_rows{deployment="al\"gebra"} 12.0
     """
-    return generate_latest(registry_of(lambda: metrics)).decode()
+    return generate_latest(WithValues(lambda: metrics)).decode()
 
 
-def _refresh_metrics(found: Gauges, installation: Installation, name: str) -> None:
+def _refresh_metrics(add: Add, installation: Installation, name: str) -> None:
     """Add the steps of the newest refreshed window."""
     records = {record["step"]: record for record in newest_steps(installation, name)[1]}
     for step, record in records.items():
         seconds = record["ended"] - record["started"]
-        found.add("slc_ops_step_duration_seconds", seconds, deployment=name, step=step)
-        found.add("slc_ops_step_failed", record["outcome"] == "failed", deployment=name, step=step)
+        add("slc_ops_step_duration_seconds", seconds, step=step)
+        add("slc_ops_step_failed", record["outcome"] == "failed", step=step)
     if (whole := _wall_clock(records)) is not None:
-        found.add("slc_ops_refresh_duration_seconds", whole, deployment=name)
-        found.add("slc_ops_refresh_finished_timestamp_seconds", records["publish"]["ended"], deployment=name)
+        add("slc_ops_refresh_duration_seconds", whole)
+        add("slc_ops_refresh_finished_timestamp_seconds", records["publish"]["ended"])
 
 
 def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
@@ -167,21 +166,20 @@ def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
     return float(last["ended"] - first["started"])
 
 
-def _window_metrics(found: Gauges, installation: Installation, name: str) -> None:
+def _window_metrics(add: Add, installation: Installation, name: str) -> None:
     """Add the rows of the newest validated window."""
     _, result = newest_validation(installation, name)
     if not result:
         return
     rows, quarantined = result["rows"], result["quarantined"]
-    found.add("slc_ops_window_rows", rows, deployment=name)
-    found.add("slc_ops_window_quarantined_rows", quarantined, deployment=name)
+    add("slc_ops_window_rows", rows)
+    add("slc_ops_window_quarantined_rows", quarantined)
     if rows:
-        found.add("slc_ops_window_quarantined_share", quarantined / rows, deployment=name)
+        add("slc_ops_window_quarantined_share", quarantined / rows)
         for check, count in result.get("statistics", {}).get("failed", {}).items():
-            found.add("slc_ops_window_failed_share", count / rows, deployment=name, check=check)
-    found.add("slc_ops_window_stopped", result["status"] == "stopped", deployment=name)
-    end = Window.from_dict(result["window"]).end
-    found.add("slc_ops_window_end_timestamp_seconds", end.timestamp(), deployment=name)
+            add("slc_ops_window_failed_share", count / rows, check=check)
+    add("slc_ops_window_stopped", result["status"] == "stopped")
+    add("slc_ops_window_end_timestamp_seconds", Window.from_dict(result["window"]).end.timestamp())
 
 
 def _champion_metrics(
@@ -194,50 +192,41 @@ def _champion_metrics(
     try:
         registry = Registry.open(installation, create=False)
         for name, each in {name: glance(registry.ledger, name) for name in decided}.items():
-            champion = each.champion
+            add, champion = partial(found.add, deployment=name), each.champion
             if champion is not None and each.last is not None:
-                found.add("slc_ops_champion_version", champion.number, deployment=name)
-                since = each.last.at.timestamp()
-                found.add("slc_ops_champion_since_timestamp_seconds", since, deployment=name)
-                age = (now - champion.window.end).total_seconds()
-                found.add("slc_ops_champion_age_seconds", age, deployment=name)
+                add("slc_ops_champion_version", champion.number)
+                add("slc_ops_champion_since_timestamp_seconds", each.last.at.timestamp())
+                add("slc_ops_champion_age_seconds", (now - champion.window.end).total_seconds())
                 if (covered := _coverage(installation, champion)) is not None:
-                    found.add("slc_ops_item_coverage", covered[0], deployment=name)
-                    found.add("slc_ops_unknown_items", covered[1], deployment=name)
-            found.add("slc_ops_held_windows", held_in_a_row(decided[name], each.line), deployment=name)
+                    add("slc_ops_item_coverage", covered[0])
+                    add("slc_ops_unknown_items", covered[1])
+            add("slc_ops_held_windows", held_in_a_row(decided[name], each.line))
         found.add("slc_ops_ledger_up", registry.ledger.database.present)
     except RegistryError:
         found.add("slc_ops_ledger_up", 0)
 
 
-def _quality_metrics(found: Gauges, name: str, decided: Decided) -> None:
+def _quality_metrics(add: Add, decided: Decided) -> None:
     """Add every metric by method on the newest window with evidence, and the number of verdicts."""
     from slc_ops.evidence.metrics import METRICS, paired_metrics
 
     count = Counter(outcome.verdict for window in decided for _, outcome in window)
     for verdict in VERDICTS:
-        found.add("slc_ops_refreshes", count[verdict], deployment=name, verdict=verdict)
+        add("slc_ops_refreshes", count[verdict], verdict=verdict)
     if not decided:
         return
     newest = decided[-1][-1][1]
     for method, figures in newest.quality.items():
         for metric in METRICS:
             if metric in figures:
-                found.add("slc_ops_quality", figures[metric], deployment=name, method=method, metric=metric)
+                add("slc_ops_quality", figures[metric], method=method, metric=metric)
     for method, intervals in newest.gains.items():
         for each in paired_metrics() if method != "platt" else ():
             for bound, number in _gains(intervals.get(each.name), each.better).items():
-                found.add(
-                    "slc_ops_gain_over_platt",
-                    number,
-                    deployment=name,
-                    method=method,
-                    metric=each.name,
-                    bound=bound,
-                )
+                add("slc_ops_gain_over_platt", number, method=method, metric=each.name, bound=bound)
 
 
-def _served_metrics(found: Gauges, installation: Installation, name: str) -> None:
+def _served_metrics(add: Add, installation: Installation, name: str) -> None:
     """Add the newest audit's results, if logs contain the served probabilities."""
     _, audit = newest_audit(installation, name)
     if not audit:
@@ -245,11 +234,11 @@ def _served_metrics(found: Gauges, installation: Installation, name: str) -> Non
     by_version: Counter[int] = Counter()
     for each in audit["served"]:
         by_version[each["version"]] += each["rows"]
-    found.add("slc_ops_served_off_share", audit["share"], deployment=name)
+    add("slc_ops_served_off_share", audit["share"])
     stale = sum(each["rows"] for each in audit["served"] if each["stale"])
-    found.add("slc_ops_served_stale_rows", stale, deployment=name)
+    add("slc_ops_served_stale_rows", stale)
     for version, number in sorted(by_version.items()):
-        found.add("slc_ops_served_rows", number, deployment=name, version=str(version))
+        add("slc_ops_served_rows", number, version=str(version))
 
 
 def _gains(found: dict[str, Any] | None, better: int) -> dict[str, float]:

@@ -14,7 +14,7 @@ from prometheus_client import make_asgi_app
 
 from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.base.passwords import weakness
-from slc_ops.observability.metrics import collect, registry_of
+from slc_ops.observability.metrics import WithValues, collect
 from slc_ops.settings.environment import Installation
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -24,7 +24,7 @@ def application(
     installation: Installation, token: str
 ) -> Callable[[dict[str, Any], Any, Send], Awaitable[None]]:
     """Return the application for ``/metrics``: 401 without the token, 404 elsewhere, 500 with the cause."""
-    metrics = make_asgi_app(registry_of(lambda: collect(installation, datetime.now(UTC))))
+    metrics = make_asgi_app(WithValues(lambda: collect(installation, datetime.now(UTC))))
 
     async def answer(scope: dict[str, Any], receive: Any, send: Send) -> None:
         async def reply(message: dict[str, Any]) -> None:

@@ -67,9 +67,7 @@ def _corrected(
     if "item" in ids:
         ids["item"] = read("item_id", as_ids, "item_id")
     time = read("event_time", contract.as_times) if parameters.needs_time else None
-    corrected = parameters.correct(
-        ids.get("item"), logit, time, groups=ids.get("group"), users=ids.get("user")
-    )
+    corrected = parameters.probabilities(parameters.found(ids, logit, time))
     return as_arrow(sigmoid(logit)), as_arrow(corrected)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import ParameterSetError
 from slc_ops.base.ids import IdIndex
+from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.time_bins import time_bin
 
@@ -119,14 +120,6 @@ def by_item(
 
 
 @dataclass(frozen=True)
-class ColdShift:
-    """The line of unknown items minus the line of known ones, as a function of η₀."""
-
-    a: float
-    b0: float
-
-
-@dataclass(frozen=True)
 class Added:
     """Terms to add to logits, by position; the last entry is for unknown ids (position −1)."""
 
@@ -134,31 +127,26 @@ class Added:
     slope: Floats | None
     logit_mean: float
     time_edges: Floats | None
-    cold: ColdShift | None
-    unknown: NDArray[np.bool_] | None = None
-    """True at positions of unknown ids; None if only the last position is one."""
+    cold: Affine | None
+    """The line of unknown items minus that of known ones, as a function of η₀."""
 
-    def by_code(self, positions: Positions) -> "Added":
-        """Return the same terms indexed by a log's codes, given each code's position; code −1 is no id."""
-        chosen = np.append(positions, np.int32(-1))
-        unknown = None if self.cold is None else chosen < 0
-        slope = None if self.slope is None else self.slope[chosen]
-        return Added(self.offset[chosen], slope, self.logit_mean, self.time_edges, self.cold, unknown)
+    def cells(self, positions: Positions, time: Floats | None) -> Positions:
+        """Return each row's index in the tables: that of its id and time bin (the last bin without times)."""
+        if self.time_edges is None:
+            return positions
+        bins = len(self.time_edges) - 1
+        cells: Positions = positions * np.intp(bins)  # that of position −1 addresses the end
+        cells += bins - 1 if time is None else time_bin(time, self.time_edges)
+        return cells
 
     def at(self, positions: Positions, logit: Floats, time: Floats | None) -> Floats:
-        """Return the term of each row, in the row's time bin (the last bin without times)."""
-        cells: Positions = positions
-        if self.time_edges is not None:
-            # One index into the flat table; position −1 (unknown id) addresses its end.
-            bins = len(self.time_edges) - 1
-            cells = positions * np.intp(bins)
-            cells += bins - 1 if time is None else time_bin(time, self.time_edges)
-        added: Floats = self.offset.ravel().take(cells)
+        """Return the term of each row."""
+        cells = self.cells(positions, time)
+        added: Floats = self.offset.take(cells)
         if self.slope is not None:
-            added += self.slope.ravel().take(cells) * (logit - self.logit_mean)
+            added += self.slope.take(cells) * (logit - self.logit_mean)
         if self.cold is not None:
-            unknown = positions < 0 if self.unknown is None else self.unknown.take(positions)
-            added = np.where(unknown, self.cold.a * logit + self.cold.b0, added)
+            added = np.where(positions < 0, self.cold.a * logit + self.cold.b0, added)
         return added
 
     def at_one(self, position: int, logit: float, time: Floats | None) -> float:
@@ -174,28 +162,29 @@ class Added:
 class Lookup:
     """An effect prepared for serving: maps ids to terms."""
 
-    def __init__(self, name: str, effect: Effect, logit_mean: float, cold: ColdShift | None) -> None:
-        self.name, self.column, bins = name, COLUMNS[name], effect.bins
-        self.index = IdIndex(effect.ids, self.column)
-        offset, slope = (self._ordered(effect, column, bins) for column in ("offset", "slope"))
+    def __init__(self, name: str, effect: Effect, logit_mean: float, cold: Affine | None) -> None:
+        self.name, self._effect = name, effect
+        self.index = IdIndex(effect.ids, COLUMNS[name])
+        offset, slope = (self._by_position(column, 0.0) for column in ("offset", "slope"))
         if offset is None:
             raise ValueError(f"the effect {name} has no column offset")
         self.added = Added(offset, slope, logit_mean, effect.time_edges, cold)
-        self._effect = effect
 
     @cached_property
-    def variance(self) -> Floats | None:
-        """The offsets' posterior variances, a column per time bin; the last row is the prior variance."""
-        effect = self._effect
-        if "offset_var" not in effect.table.column_names or effect.prior_var is None:
-            return None
-        stored = effect.table.column("offset_var").to_numpy(zero_copy_only=False).reshape(-1, effect.bins)
-        return np.vstack([stored, np.full(effect.bins, effect.prior_var)])
+    def _variance(self) -> Floats | None:
+        prior = self._effect.prior_var
+        return None if prior is None else self._by_position("offset_var", prior)
 
-    def _ordered(self, effect: Effect, column: str, bins: int) -> Floats | None:
-        if column not in effect.table.column_names:
+    def variance(self, positions: Positions, time: Floats | None) -> Floats | None:
+        """Return the posterior variance of each row's offset, for an unknown id the prior variance."""
+        return None if self._variance is None else self._variance.take(self.added.cells(positions, time))
+
+    def _by_position(self, column: str, unknown: float) -> Floats | None:
+        """Return a column and its value for unknown ids; with time bins, each id has an entry per bin."""
+        table = self._effect.table
+        if column not in table.column_names:
             return None
-        values = as_numpy(effect.table.column(column))
-        if effect.time_edges is None:
-            return np.append(values, 0.0)
-        return np.vstack([values.reshape(-1, bins), np.zeros(bins)])
+        values = table.column(column)
+        if values.null_count:
+            values = values.fill_null(float("nan"))
+        return np.append(as_numpy(values), np.full(self._effect.bins, unknown))

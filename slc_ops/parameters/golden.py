@@ -77,17 +77,10 @@ def _answers(parameters: ParameterSet, vectors: list[Vector]) -> list[Any]:
 
 
 def _correct(parameters: ParameterSet, vectors: list[Vector]) -> Floats:
-    def of(name: str) -> Any:
-        return [each[COLUMNS[name]] for each in vectors] if name in parameters.effects else None
-
+    ids = {name: [each[COLUMNS[name]] for each in vectors] for name in parameters.effects}
     times = [np.nan if each["time"] is None else each["time"] for each in vectors]
-    return parameters.correct(
-        of("item"),
-        [each["logit"] for each in vectors],
-        None if np.isnan(times).all() else times,
-        groups=of("group"),
-        users=of("user"),
-    )
+    logits = [each["logit"] for each in vectors]
+    return parameters.probabilities(parameters.found(ids, logits, None if np.isnan(times).all() else times))
 
 
 def _inputs(parameters: ParameterSet) -> Iterator[tuple[dict[str, Any], float, float | None]]:

@@ -1,6 +1,6 @@
 """The parameter set: all results of a fit, and the formula from logits to probabilities."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
 from slc_ops.numerics.curves import Affine, AffineInTime, Curve
 from slc_ops.numerics.kernels import Floats, slices
-from slc_ops.parameters.effects import COLUMNS, Added, ColdShift, Effect, Lookup, Positions
+from slc_ops.parameters.effects import COLUMNS, Added, Effect, Lookup, Positions
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import in_spans, workers
 from slc_ops.rows.rows import Columns, Log, Rows
@@ -160,7 +161,8 @@ class ParameterSet:
                 columns.add(each.name)
                 ids = log.groups if each.name == "group" else log.users
             if ids is not None:
-                parts.append((_CODES[each.name], each.added.by_code(each.index.positions(ids))))
+                positions = np.append(each.index.positions(ids), np.int32(-1))  # code −1 is no id
+                parts.append((_CODES[each.name], positions, each.added))
         return Apply(self.link, tuple(parts), columns)  # type: ignore[arg-type]  # names of columns
 
     @property
@@ -210,19 +212,29 @@ class ParameterSet:
 
     def probabilities(self, rows: "Found") -> Floats:
         """Return the corrected probabilities of rows whose ids were looked up."""
-        values, times = rows.logits, rows.times
-        if not self.lookups:
-            return self.link.probability(values, 0.0, times)
-        result = np.empty(len(values))
-        for part in slices(len(values)):
-            then = None if times is None else times[part]
-            added = sum_of(self.added([each[part] for each in rows.positions]), values[part], then)
-            result[part] = self.link.probability(values[part], added, then)
-        return result
+        return _each(self.link.probability, *rows, [each.added for each in self.lookups])
 
-    def added(self, positions: Sequence[Positions]) -> Iterator[tuple[Added, Positions]]:
-        """Yield the terms of each effect with the positions of the ids, in order of addition."""
-        return zip((each.added for each in self.lookups), positions, strict=True)
+    def interval(self, rows: "Found") -> tuple[Floats, Floats] | tuple[None, None]:
+        """Return p at both ends of the central 95 % of the offsets' posterior; None without variances.
+
+        Offsets are normal with the posterior variance of the fit; the variances of a row's offsets add up. An
+        unknown id has the prior variance. The link and the slopes count as known.
+
+        >>> items = Effect(pa.table({"id": ["a"], "offset": [1.0], "offset_var": [0.25]}), prior_var=1.0)
+        >>> parameters = ParameterSet("slc", Affine(), {"item": items})
+        >>> found = parameters.interval(parameters.found({"item": ["a"]}, [0.0], None))
+        >>> [each.round(3).tolist() for each in found]
+        [[0.505], [0.879]]
+        """
+        logits, times, positions = rows
+        pairs = zip(self.lookups, positions, strict=True)
+        variances = [found for each, mine in pairs if (found := each.variance(mine, times)) is not None]
+        if not variances or len(variances) < len(self.lookups):
+            return None, None
+        added = _each(_sum, *rows, [each.added for each in self.lookups])
+        reach = _Z * np.sqrt(sum(variances))
+        low, high = (self.link.probability(logits, added + side * reach, times) for side in (-1.0, 1.0))
+        return np.minimum(low, high), np.maximum(low, high)
 
     def _times(self, times: Floats, rows: int) -> Floats:
         if times.shape != (rows,):
@@ -263,7 +275,7 @@ class ParameterSet:
             known = self.effects.get("item")
             if not isinstance(self.link, Affine) or known is None or known.time_edges is not None:
                 raise ValueError(f"{self.method} has a line for unknown items, but no line of known ones")
-            cold = ColdShift(self.cold.a - self.link.a, self.cold.b0 - self.link.b0)
+            cold = Affine(self.cold.a - self.link.a, self.cold.b0 - self.link.b0)
         return tuple(
             Lookup(name, self.effects[name], self.logit_mean, cold if name == "item" else None)
             for name in COLUMNS
@@ -286,6 +298,8 @@ class ParameterSet:
         return read(directory)
 
 
+_Z = 1.959963984540054
+"""The 97.5 % quantile of the standard normal distribution."""
 _CODES = {"item": "codes", "group": "group", "user": "user"}
 """The field of :class:`Rows` that holds the codes of each effect's ids."""
 
@@ -295,32 +309,46 @@ class Apply:
     """A parameter set prepared for the rows of one log; ids are addressed by code."""
 
     link: Curve
-    parts: tuple[tuple[str, Added], ...]
+    parts: tuple[tuple[str, Positions, Added], ...]
+    """For each effect, the field of the rows' codes, the position of each code, and the terms."""
     columns: Columns
 
     def of(self, rows: Rows, out: Floats | None = None) -> Floats:
         """Return corrected probabilities."""
-        return self._each(self.link.probability, rows, out)
+        return self._with(self.link.probability, rows, out)
 
     def score(self, rows: Rows) -> Floats:
         """Return numbers that sort the rows as their corrected probabilities do."""
-        return self._each(self.link.score, rows, None)
+        return self._with(self.link.score, rows)
 
-    def _each(self, formula: Callable[..., Floats], rows: Rows, out: Floats | None) -> Floats:
-        result = np.empty(len(rows)) if out is None else out
-        coded = [(added, getattr(rows, name)) for name, added in self.parts]
-        for part in slices(len(rows)):
-            time = None if rows.time is None else rows.time[part]
-            logit = rows.logit[part].astype(np.float64)
-            added = sum_of(((each, codes[part]) for each, codes in coded), logit, time) if coded else 0.0
-            result[part] = formula(logit, added, time)
-        return result
+    def added(self, rows: Rows) -> Floats:
+        """Return the sums of the effects."""
+        return self._with(_sum, rows)
+
+    def _with(self, formula: Callable[..., Floats | float], rows: Rows, out: Floats | None = None) -> Floats:
+        found = [positions.take(getattr(rows, name)) for name, positions, _ in self.parts]
+        return _each(formula, rows.logit, rows.time, found, [added for _, _, added in self.parts], out)
 
 
-def sum_of(effects: Iterable[tuple[Added, Positions]], logit: Floats, time: Floats | None) -> Floats:
-    """Return the sum of all effects for each row."""
-    parts = (effect.at(positions, logit, time) for effect, positions in effects)
-    total = next(parts)
-    for part in parts:
-        total += part
-    return total
+def _each(
+    formula: Callable[..., Floats | float],
+    logits: NDArray[np.floating],
+    times: Floats | None,
+    positions: Sequence[Positions],
+    effects: Sequence[Added],
+    out: Floats | None = None,
+) -> Floats:
+    """Return the formula of each row's logit and the sum of its effects, computed slice by slice."""
+    result = np.empty(len(logits)) if out is None else out
+    for part in slices(len(logits)):
+        logit, time = logits[part].astype(np.float64, copy=False), None if times is None else times[part]
+        added: Floats | None = None
+        for effect, where in zip(effects, positions, strict=True):
+            term = effect.at(where[part], logit, time)
+            added = term if added is None else added + term
+        result[part] = formula(logit, 0.0 if added is None else added, time)
+    return result
+
+
+def _sum(logit: Floats, added: Floats | float, time: Floats | None) -> Floats | float:
+    return added

@@ -105,7 +105,7 @@ class Ledger:
             connection.execute(insert(publications).values(row_of(version)))
             append(connection, name, PUBLICATION, version.number, refers or {})
             rivals = [] if head.challenger is None else [_find(connection, name, head.challenger).window.end]
-            rivals += [] if (since := _served_until(connection, name)) is None else [since]
+            rivals += [last.window.end for last in _line(connection, name)[-1:]]
             if all(end <= version.window.end for end in rivals):
                 mine = update(deployments).where(deployments.c.name == name)
                 connection.execute(mine.values(challenger=version.number))
@@ -259,7 +259,7 @@ def _rebuilt(connection: Connection, deployment: str) -> Head:
     line = _line(connection, deployment)
     champion = line[-1].to_version if line else None
     been = {move.to_version for move in line}
-    since = _served_until(connection, deployment)
+    since = line[-1].window.end if line else None
     waiting = [
         version
         for version in _versions(connection, deployment)
@@ -279,13 +279,6 @@ def _versions(connection: Connection, deployment: str) -> list[Version]:
 def _line(connection: Connection, deployment: str) -> list[ChampionChange]:
     query = select(moves).where(moves.c.deployment == deployment).order_by(moves.c.revision)
     return [change_of(row) for row in connection.execute(query)]
-
-
-def _served_until(connection: Connection, deployment: str) -> datetime | None:
-    """Return the end of the window of the last champion, retired or not; None before the first promotion."""
-    query = select(moves.c.window_end).where(moves.c.deployment == deployment)
-    found: datetime | None = connection.scalar(query.order_by(moves.c.revision.desc()).limit(1))
-    return found
 
 
 def _find(connection: Connection, deployment: str, number: int) -> Version:
@@ -313,9 +306,8 @@ def _check_number_is_free(connection: Connection, version: Version) -> None:
 
 
 def _lost(connection: Connection, deployment: str, number: int | None) -> PromotionConflict:
-    query = select(moves).where(moves.c.deployment == deployment).order_by(moves.c.revision.desc())
-    row = connection.execute(query).first()
-    winner = "another process moved first" if row is None else str(change_of(row))
+    line = _line(connection, deployment)
+    winner = str(line[-1]) if line else "another process moved first"
     wanted = (
         f"the champion of {deployment} was not retired"
         if number is None

@@ -3,19 +3,18 @@
 import shutil
 from functools import cache
 from importlib.metadata import version as installed
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops import __version__
-from slc_ops.base.errors import RegistryError
 from slc_ops.base.mlflow_client import load_mlflow
 from slc_ops.parameters.effects import COLUMNS
 
 if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
 
-MODEL_CODE = "slc_ops.serving.pyfunc"
+MODEL_CODE = Path(__file__).parents[1] / "serving" / "pyfunc.py"
+"""The model's code by its path: it is not imported, because this process does not serve."""
 
 
 def write_model(source: Path, parameters: "ParameterSet", directory: Path) -> None:
@@ -35,7 +34,7 @@ def write_model(source: Path, parameters: "ParameterSet", directory: Path) -> No
     shutil.copytree(source, staged)
     mlflow.pyfunc.save_model(
         path=str(directory),
-        python_model=_code(),
+        python_model=str(MODEL_CODE),
         artifacts={"parameters": str(staged)},
         signature=ModelSignature(inputs=_inputs(types), outputs=Schema([ColSpec("double", "p_corrected")])),
         input_example=pd.DataFrame({"item_id": ids, "logit": [0.0, -1.5]}),
@@ -51,14 +50,6 @@ def requirements() -> tuple[str, ...]:
     """
     pinned = ("mlflow-skinny", "numpy", "pandas", "pyarrow")
     return (f"slc-ops=={__version__}", *(f"{name}=={installed(name)}" for name in pinned))
-
-
-def _code() -> str:
-    """Return the path of the model's code without importing it, because this process does not serve."""
-    spec = find_spec(MODEL_CODE)
-    if spec is None or spec.origin is None:
-        raise RegistryError(f"the module {MODEL_CODE} is not installed; install slc-ops again")
-    return spec.origin
 
 
 def _inputs(types: dict[str, str]) -> Any:

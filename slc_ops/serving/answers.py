@@ -11,7 +11,6 @@ from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import BackboneMismatch, InputError
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.effects import Positions
-from slc_ops.parameters.intervals import interval_of
 from slc_ops.parameters.parameter_set import Found, ParameterSet
 from slc_ops.serving.counts import EXAMPLES, Missed, mismatch_sentence
 from slc_ops.serving.snapshot import Snapshot
@@ -87,7 +86,7 @@ def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | No
         found: Floats | list[float] = [single]
     else:
         found, missed, used, rows = correct_rows(snapshot, columns, backbone_version)
-        low, high = interval_of(used, rows) if interval else (None, None)
+        low, high = used.interval(rows) if interval else (None, None)
     unknown = dict.fromkeys(snapshot.parameters.effects, 0)
     for name, (count, _) in missed.items():
         unknown[name] = count

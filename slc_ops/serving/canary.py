@@ -63,7 +63,6 @@ class Canary:
 
     def refresh(self) -> None:
         """Read the challenger's alias; if the registry is unreachable, keep the last challenger."""
-        health = self._follower.health
         try:
             self._snapshot = self._follower.look(self._snapshot)
         except NoAlias:
@@ -71,14 +70,14 @@ class Canary:
                 _log.info("version %s is no challenger any more", self._snapshot.version)
             self._snapshot = None
         except SlcError as error:
-            health.failed(error)
+            self._follower.failed(error)
             return
-        health.agreed()
+        self._follower.agreed()
 
     def as_dict(self, champion: Snapshot) -> dict[str, Any]:
         """Return the state for :meth:`Corrector.health`; ``version`` is None without a challenger."""
         found = self.beside(champion)
-        state = {"share": self._share, "by": self._by, **self._follower.health.as_dict()}
+        state = {"share": self._share, "by": self._by, **self._follower.health()}
         return state | ({"version": None} if found is None else found.as_dict())
 
 

@@ -32,7 +32,7 @@ from slc_ops.serving.answers import (
 )
 from slc_ops.serving.cache import Cache, default_cache
 from slc_ops.serving.canary import Canary
-from slc_ops.serving.follower import Follower, Health
+from slc_ops.serving.follower import Follower
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Bounded, open_source, registry_name
 
@@ -148,7 +148,7 @@ class Corrector:
             source = open_source(tracking_uri, deployment, alias, timeout, schema)
             kept = Cache(root, registry_name(tracking_uri), model_name(deployment, schema), alias)
             bounded = Bounded(source, 10 * timeout if deadline is None else deadline)
-            return Follower(bounded, kept, Health(deployment, alias, patience), deployment)
+            return Follower(bounded, kept, deployment, alias, patience)
 
         follower = follow(alias)
         some = None if canary is None else Canary(canary, by, deployment, follow("challenger"))
@@ -311,7 +311,7 @@ class Corrector:
     def health(self) -> dict[str, Any]:
         """Return the served version, its load time and the registry's state, for a health endpoint."""
         follower, snapshot = self._follower, self._snapshot
-        found = snapshot.as_dict() | ({"status": "ok"} if follower is None else follower.health.as_dict())
+        found = snapshot.as_dict() | ({"status": "ok"} if follower is None else follower.health())
         return found if self._canary is None else found | {"canary": self._canary.as_dict(snapshot)}
 
     def metrics(self) -> str:

@@ -5,7 +5,7 @@ export as a whole, and no other files.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -90,14 +90,18 @@ def export(
             f"{directory} contains files that are not an export and would be lost; choose another name"
         )
     with replacing_directory(directory) as temporary:
-        names = names or Names()
+        names, files = names or Names(), list[str]()
         if form == "sql":
             files = write_sql(found.parameters, temporary, dialect, names, found.comment)
+        elif form == "redis":
+            files = ["load.resp"]
+            with (temporary / "load.resp").open("wb") as out:
+                out.writelines(_command(*words) for words in _commands(found, names.prefix))
         else:
-            write: Callable[[Exported, Path, str], Iterator[str]] = {
-                "csv": _write_csv, "jsonl": _write_jsonl, "redis": _write_redis,
-            }[form]  # fmt: skip
-            files = list(write(found, temporary, names.prefix))
+            write = {"csv": _write_csv, "jsonl": _write_jsonl}[form]
+            for name, effect in _ordered(found.parameters):
+                files.append(f"{names.prefix}_{name}.{form}")
+                write(effect, temporary / files[-1])
         described = {"format": form, **({"dialect": dialect} if form == "sql" else {}), **found.described()}
         text = json.dumps({**described, "files": files}, indent=2, ensure_ascii=False) + "\n"
         write_text(temporary / DESCRIPTION, text)
@@ -108,23 +112,18 @@ def _ordered(parameters: ParameterSet) -> Iterator[tuple[str, Effect]]:
     return ((name, parameters.effects[name]) for name in COLUMNS if name in parameters.effects)
 
 
-def _write_csv(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
+def _write_csv(effect: Effect, path: Path) -> None:
     """Write a row per id, or per id and time bin; texts are quoted, numbers are not."""
-    for name, effect in _ordered(found.parameters):
-        table = effect.table.select([each for each in SERVED if each in effect.table.column_names])
-        pyarrow.csv.write_csv(table, directory / f"{prefix}_{name}.csv")
-        yield f"{prefix}_{name}.csv"
+    columns = [each for each in SERVED if each in effect.table.column_names]
+    pyarrow.csv.write_csv(effect.table.select(columns), path)
 
 
-def _write_jsonl(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
+def _write_jsonl(effect: Effect, path: Path) -> None:
     """Write an object per id; with time bins, its values are lists."""
-    for name, effect in _ordered(found.parameters):
-        with (directory / f"{prefix}_{name}.jsonl").open("w", encoding="utf-8") as out:
-            out.writelines(
-                json.dumps({"id": each, **values}, ensure_ascii=False) + "\n"
-                for each, values in _by_id(effect)
-            )
-        yield f"{prefix}_{name}.jsonl"
+    with path.open("w", encoding="utf-8") as out:
+        out.writelines(
+            json.dumps({"id": each, **values}, ensure_ascii=False) + "\n" for each, values in _by_id(effect)
+        )
 
 
 def _by_id(effect: Effect) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -154,13 +153,6 @@ return redis.status_reply('OK')
 """Move the pointer in one step, and only to a complete hash."""
 
 
-def _write_redis(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
-    """Write commands for ``redis-cli --pipe``."""
-    with (directory / "load.resp").open("wb") as out:
-        out.writelines(_command(*words) for words in _commands(found, prefix))
-    yield "load.resp"
-
-
 def load_redis(found: Exported, url: str, prefix: str) -> None:
     """Send the same commands to a server; on failure (:class:`StorageError`) the previous version serves."""
     from redis import Redis, RedisError
@@ -177,7 +169,7 @@ def load_redis(found: Exported, url: str, prefix: str) -> None:
 
 
 def _commands(found: Exported, prefix: str) -> Iterator[tuple[str, ...]]:
-    """Yield the commands: the version's hash, then the pointer ``<prefix>:current``."""
+    """Yield the commands of ``load.resp``: the version's hash, then the pointer ``<prefix>:current``."""
     key, fields = f"{prefix}:{found.digest[:16]}", 1
     yield "HSET", key, "link", json.dumps(found.described(), ensure_ascii=False)
     for name, effect in _ordered(found.parameters):

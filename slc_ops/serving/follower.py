@@ -1,6 +1,7 @@
 """Load the parameter set of an alias, verified, into memory, and record the contact with the registry."""
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,19 @@ from slc_ops.serving.sources import Bounded
 _log = logging.getLogger(__name__)
 
 
-class Health:
-    """The last contact with the registry; the watcher writes it, any thread may read it.
+class Follower:
+    """Convert the alias's pointer into verified snapshots, and remember the last contact with the registry.
 
     ``patience`` is the number of seconds without contact after which the state is ``stale``: a forked
-    process, for example, has no watcher (create the corrector after the fork).
+    process, for example, has no watcher (create the corrector after the fork). The watcher follows, any
+    thread may read the state.
     """
 
-    def __init__(self, deployment: str, alias: str, patience: float | None = None) -> None:
-        self._deployment, self._alias, self._patience = deployment, alias, patience
+    def __init__(
+        self, source: Bounded, cache: Cache, deployment: str, alias: str, patience: float | None = None
+    ) -> None:
+        self._source, self._cache, self.deployment = source, cache, deployment
+        self._alias, self._patience = alias, patience
         self._agreed_at: datetime | None = None
         self._problem: tuple[datetime, str] | None = None
 
@@ -34,12 +39,12 @@ class Health:
         """Record that the registry did not answer, or that its target cannot be served."""
         self._problem = (datetime.now(UTC), " ".join(str(error).split()))
 
-    def as_dict(self) -> dict[str, Any]:
+    def health(self) -> dict[str, Any]:
         """Return the state; ``status`` is ``ok``, or ``stale`` with the cause in ``problem``."""
         agreed, problem = self._agreed_at, self._problem or self._silence()
         return {
             "status": "ok" if problem is None else "stale",
-            "deployment": self._deployment,
+            "deployment": self.deployment,
             "alias": self._alias,
             "agreed_at": None if agreed is None else agreed.isoformat(),
             "problem": None if problem is None else problem[1],
@@ -58,33 +63,22 @@ class Health:
             f"the registry has not been asked for {silent:.0f} s: the watcher of this process has stopped",
         )
 
-
-class Follower:
-    """Convert the alias's pointer into verified snapshots, and record success or failure in ``health``."""
-
-    def __init__(self, source: Bounded, cache: Cache, health: Health, deployment: str) -> None:
-        self._source, self._cache, self.health, self.deployment = source, cache, health, deployment
-
     def first(self) -> Snapshot:
         """Return the first set: the registry's, or the last one of this host if the registry fails."""
         last = self._cache.last()
-        self._source.begin()
         try:
-            pointer = self._source.pointer()
-            if last is not None:
-                check_may_follow(last, pointer)
-            snapshot = self._load(pointer)
+            snapshot = self.look(None, last)
         except SlcError as error:
             if last is None:
                 raise
-            self.health.failed(error)
+            self.failed(error)
             try:
                 if isinstance(last, Retired):
                     return Snapshot.frozen(last, cached=True)
                 return self._read(self._cache.directory(last), last, cached=True)
             except SlcError as second:
                 raise RegistryError(f"{error}; and the cached {last.name}: {second}") from None
-        self.health.agreed()
+        self.agreed()
         return snapshot
 
     def next(self, current: Snapshot) -> Snapshot | None:
@@ -92,24 +86,26 @@ class Follower:
         try:
             found = self.look(current)
         except SlcError as error:
-            self.health.failed(error)
+            self.failed(error)
             return None
-        self.health.agreed()
+        self.agreed()
         return None if found is current else found
 
-    def look(self, current: Snapshot | None) -> Snapshot:
-        """Return the alias's verified set; ``current`` itself if the alias has not changed."""
-        self._source.begin()
+    def look(self, current: Snapshot | None, last: Named | None = None) -> Snapshot:
+        """Return the alias's verified set; ``current`` itself if the alias has not changed.
+
+        Without a current set, ``last`` is the one that served last.
+        """
         pointer = self._source.pointer()
-        before = None if current is None else current.pointer
-        if current is not None and before == pointer:
-            return current
+        before = last if current is None else current.pointer
         if before is not None:
             check_may_follow(before, pointer)
-        if current is not None and before is not None and before.name == pointer.name:
-            self._cache.remember(pointer)
-            return current.renamed(pointer)
-        return self._load(pointer)
+        if current is None or before is None or before.name != pointer.name:
+            return self._load(pointer)
+        if before == pointer:
+            return current
+        self._cache.remember(pointer)
+        return replace(current, pointer=pointer, cached=False)
 
     def _load(self, pointer: Named) -> Snapshot:
         """Fetch, verify and record the set; files that fail are deleted and fetched once more."""

@@ -1,6 +1,6 @@
 """One verified parameter set in memory; never changed, only replaced."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,6 @@ class Snapshot:
     def version(self) -> int | None:
         """The registry's version; None for a set from a directory, and for the frozen model."""
         return self.pointer.version if isinstance(self.pointer, Pointer) else None
-
-    def renamed(self, pointer: Named) -> "Snapshot":
-        """Return the same parameters under another ledger revision."""
-        return replace(self, pointer=pointer, cached=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the serving state for :meth:`Corrector.health`."""

@@ -62,7 +62,7 @@ def open_source(
 
 
 class Bounded:
-    """A source with a time limit for each check, which starts with :meth:`begin`.
+    """A source with a time limit for each check, which starts with :meth:`pointer`.
 
     Name servers, handshakes, databases and stores have their own timeouts or none, and a server that sends
     single bytes never exceeds a timeout per byte. So a thread does the work and is abandoned if it does not
@@ -73,12 +73,9 @@ class Bounded:
         self._source, self._seconds, self._until = source, seconds, 0.0
         self._workers: list[threading.Thread] = []
 
-    def begin(self) -> None:
-        """Start a check and its clock."""
-        self._until = time.monotonic() + self._seconds
-
     def pointer(self) -> Named:
-        """Return the alias's target."""
+        """Start a check and its clock; return the alias's target."""
+        self._until = time.monotonic() + self._seconds
         return self._within(self._source.pointer)
 
     def fetch(self, pointer: Pointer, into: Path) -> None:
