@@ -115,9 +115,9 @@ def decide_method(
     return MethodDecision(current, method, (*notes, *said), statistics, seen.since_start(current))
 
 
-def is_ahead(entries: Sequence[Entry], method: str, rules: Decision | None = None, *, last: int = 8) -> bool:
-    """Return True if a method is large or clear better than ``platt_eb`` over the last entries."""
-    seen = Differences(entries, (method,), rules or Decision(), last)
+def is_ahead(entries: Sequence[Entry], method: str) -> bool:
+    """Return True if a method is large or clear better than ``platt_eb`` over the last eight entries."""
+    seen = Differences(entries, (method,), Decision(), 8)
     found = seen.against(method, FALLBACK)
     return found is not None and seen.ahead(found)
 

@@ -5,7 +5,7 @@ fold gives one entry of the series that decides the method (:mod:`slc_ops.eviden
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,7 @@ from slc_ops.methods import FitOptions
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.options import Forgetting
 from slc_ops.methods.fitting.prior_sample import item_sample
-from slc_ops.methods.fitting.summed_log import SummedLog
-from slc_ops.methods.fitting.window_sums import open_windows
+from slc_ops.methods.fitting.window_sums import SummedLog, open_windows
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.rows import Log
 
@@ -163,17 +162,7 @@ class FoldRows:
         found = [by_time(self.test, self.fold.window)]
         if self.fold.newest:
             found = [by_density(self.calibration.log, self.test), by_group(self.test), *found]
-        return tuple(_worked_out(slicing, self.test) for slicing in found)
-
-
-def _worked_out(slicing: Slicing, test: Log) -> Slicing:
-    """Return the slicing with precomputed row numbers if the rows are in memory."""
-    log = test.in_memory()
-    if log is None or not slicing.parts:
-        return slicing
-    kind = np.int8 if len(slicing.parts) <= np.iinfo(np.int8).max else np.int16
-    number = slicing.number_of(log.rows(0, log.n_rows, slicing.columns)).astype(kind)
-    return replace(slicing, number_of=lambda rows: number)
+        return tuple(found)
 
 
 def hold_out(log: Log) -> tuple[Log, Log]:

@@ -106,23 +106,15 @@ def _scores_and_labels(name: str, log: InteractionLog) -> Iterator[Finding]:
 
 def _same_rows(calibration: InteractionLog, test: InteractionLog) -> list[Finding]:
     """Find test rows that are also calibration rows: such a leak inflates the gain."""
-    columns = frozenset(
-        name
-        for name, column in (("time", "event_time"), ("user", "user_id"))
-        if calibration.has(column) and test.has(column)
-    )
+    shared = {"time": "event_time", "user": "user_id"}
+    shared = {name: column for name, column in shared.items() if calibration.has(column) and test.has(column)}
     # Equal rows have equal keys, so the rows with low keys are the same sample of both logs.
     highest = min(2**64 - 1, 2**64 * COMPARED_ROWS // max(calibration.n_rows, test.n_rows))
     (keys, mine), (others, theirs) = (
-        _keys(log, columns, highest)  # type: ignore[arg-type]  # a subset of the literals
+        _keys(log, frozenset(shared), highest)  # type: ignore[arg-type]  # a subset of the literals
         for log in (calibration, test)
     )
-    named = ["item_id", "label", "logit" if test.has("logit") else "probability"]
-    named += [
-        name
-        for name in ("event_time", "user_id")
-        if name.partition("_")[0 if name[0] == "u" else 2] in columns
-    ]
+    named = ["item_id", "label", "logit" if test.has("logit") else "probability", *shared.values()]
     column, listed = test.called("item_id"), ", ".join(repr(test.called(name)) for name in named)
     known = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
     if len(known) < TELLING * len(keys) or not len(known):  # many duplicates: compare whole contents

@@ -76,11 +76,10 @@ def entry(
     hold_out: bool = False,
     left_out: Mapping[str, str] | None = None,
 ) -> Entry:
-    """Build the entry of a window from each method's sums by user over all rows."""
-    methods = [name for name in METHODS if name in sums]
+    """Build the entry of a window from each method's sums by user over all rows; others follow the ladder."""
     first = next(iter(sums.values()), None)
     weight = 0.0 if first is None else float(first.weight.sum())
-    usable = methods if weight > 0 else []
+    usable = sorted(sums, key=lambda name: (*METHODS, name).index(name)) if weight > 0 else []
     return Entry(
         window=window,
         rows=0 if first is None else first.rows,

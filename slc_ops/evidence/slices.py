@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slc_ops.base.ids import IdIndex
 from slc_ops.base.window import Window
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.rows.interactions import InteractionLog
@@ -49,24 +48,12 @@ def _observations(log: Log) -> NDArray[np.float64]:
     return counts.astype(np.float64)
 
 
-def _of_test_items(counts: NDArray[np.float64], calibration: Log, test: Log) -> NDArray[np.float64]:
-    """Return the calibration counts aligned to the items of ``test``; 0 for unknown items."""
-    ours, theirs = test.items, calibration.items
-    if ours.type != theirs.type:  # 7 in one log, "7" in the other
-        ours, theirs = ours.cast(pa.string()), theirs.cast(pa.string())
-    index = pc.index_in(ours, value_set=theirs)
-    known = np.asarray(index.is_valid())
-    per_item = np.zeros(len(test.items))
-    per_item[known] = counts[np.asarray(index.drop_null())]
-    return per_item
-
-
 def by_density(calibration: Log, test: Log) -> Slicing:
     """Cut by terciles over the calibration items (sparse, medium, dense), and cold start."""
     observed = _observations(calibration)
     per_item = np.sort(observed[observed > 0])
     first, second = np.quantile(per_item, [1 / 3, 2 / 3], method="lower")
-    counts = _of_test_items(observed, calibration, test)
+    counts = np.append(observed, 0.0)[IdIndex(calibration.items).positions(test.items)]  # 0: unknown
     parts: list[tuple[Kind, str, str]] = []
     number = np.full(len(counts), -1, np.int8)
     bands = [("sparse", 0.0, first), ("medium", first, second), ("dense", second, per_item[-1])]

@@ -198,10 +198,10 @@ def averaged() -> dict[str, PerRow]:
 
 
 def difference(
-    a: UserSums, b: UserSums | None, *, confidence: float = 0.95, replicates: int = 1000, seed: int = 0
+    a: UserSums, b: UserSums | None, *, confidence: float = 0.95, replicates: int = 1000
 ) -> PairedDifference:
     """Return the intervals of a − b from their user sums; with ``b=None`` those of a."""
-    return differences([(a, b)], confidence=confidence, replicates=replicates, seed=seed)[0]
+    return differences([(a, b)], confidence=confidence, replicates=replicates)[0]
 
 
 def differences(
@@ -209,7 +209,6 @@ def differences(
     *,
     confidence: float = 0.95,
     replicates: int = 1000,
-    seed: int = 0,
     simultaneous: bool = False,
 ) -> list[PairedDifference]:
     """Compare many pairs over the same clusters of users, resampled together in one matrix product.
@@ -218,7 +217,7 @@ def differences(
     """
     if not pairs:
         return []
-    draws = multiplicities(pairs[0][0].positive.size, replicates, seed)
+    draws = multiplicities(pairs[0][0].positive.size, replicates)
     columns = [_columns(a, b) for a, b in pairs]
     drawn = draws @ np.column_stack([column for each in columns for column in each])
     width = len(columns[0])
@@ -294,7 +293,6 @@ def paired_difference(
     weight: np.ndarray | None = None,
     confidence: float = 0.95,
     replicates: int = 1000,
-    seed: int = 0,
 ) -> PairedDifference:
     """Return the intervals of metric(p_a) − metric(p_b) on the same rows, from resampled users.
 
@@ -308,13 +306,13 @@ def paired_difference(
     clusters = Clusters.of(user, len(label))
     a = user_sums(label, p_a, clusters, weight)
     b = user_sums(label, p_b, clusters, weight)
-    return difference(a, b, confidence=confidence, replicates=replicates, seed=seed)
+    return difference(a, b, confidence=confidence, replicates=replicates)
 
 
 @lru_cache(maxsize=4)
-def multiplicities(clusters: int, replicates: int, seed: int) -> np.ndarray:
+def multiplicities(clusters: int, replicates: int) -> np.ndarray:
     """Return the count of each cluster in each resample, with shape (replicates, clusters)."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     draws = np.empty((replicates, clusters))
     for row in draws:
         row[:] = np.bincount(rng.integers(0, clusters, clusters), minlength=clusters)

@@ -163,15 +163,8 @@ def key_sums(
         q *= p
         np.add.at(n, indices, 1.0 if w is None else w.astype(np.float64, copy=False))
         for into, values in ((y, label[part].astype(np.float64)), (p_sum, p), (fisher_sum, q)):
-            _add(into, indices, values, w)
+            np.add.at(into, indices, values if w is None else values * w)
     return Sums(n, y, p_sum, fisher_sum)
-
-
-def _add(into: Floats, indices: NDArray[np.intp], values: Floats, weight: NDArray[Any] | None) -> None:
-    """Add each value, times its weight, to the sum of its key."""
-    if weight is not None:
-        values *= weight
-    np.add.at(into, indices, values)
 
 
 def slices(n_rows: int) -> Iterator[slice]:

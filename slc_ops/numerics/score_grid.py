@@ -72,9 +72,9 @@ class ScoreGrid:
         """Return the number of cells; one more than the strips have, for a position that was rounded up."""
         return int(self.first[-1] + self.width[-1]) + 1
 
-    def place(self, score: Floats, out: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+    def place(self, score: Floats) -> NDArray[np.intp]:
         """Return the cell of each score."""
-        cells = np.empty(len(score), np.intp) if out is None else out
+        cells = np.empty(len(score), np.intp)
         for part in slices(len(score)):
             strip, inside = self._strips(score[part])
             # Exact: the strip is the integer part of ``inside``.

@@ -1,7 +1,6 @@
 """Time bins, positions of rows in their group's time, and timestamps as integers that keep their order.
 
-Bins are closed on the right. Most logs are written in time order, so the rows of a slice are often all in one
-bin; the smallest and largest timestamp show this at a lower cost than a search per row.
+Bins are closed on the right.
 """
 
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.numerics.kernels import Floats, slices, stable_order
+from slc_ops.numerics.kernels import Floats, stable_order
 
 _SIGN = np.uint64(1 << 63)
 _ALL = np.uint64((1 << 64) - 1)
@@ -23,21 +22,7 @@ def time_bin(time: Floats, edges: Floats) -> NDArray[np.integer]:
     >>> time_bin(np.array([-1.0, 0.0, 1.0, 1.5, 5.0]), np.array([0.0, 1.0, 2.0])).tolist()
     [0, 0, 0, 1, 1]
     """
-    inner = edges[1:-1]
-    bins: NDArray[Any] = np.empty(len(time), np.int8 if len(inner) < 1 << 7 else np.int32)
-    for part in slices(len(time)):
-        timestamp, mine = time[part], bins[part]
-        least, most = np.searchsorted(inner, [timestamp.min(), timestamp.max()], side="left")
-        if np.isnan(timestamp.max()):  # a row without a time must not affect its neighbours
-            least = 0
-        mine[:] = least
-        if most - least > 32:
-            mine[:] = np.searchsorted(inner, timestamp, side="left")
-            continue
-        # For few edges, comparing with each is faster than a binary search per row.
-        for edge in inner[least:most]:
-            mine += (timestamp > edge).view(np.int8)
-    return bins
+    return np.searchsorted(edges[1:-1], time, side="left")
 
 
 def ordered(time: Floats) -> Ordered:

@@ -30,7 +30,7 @@ from slc_ops.evidence.auc import auc
 from slc_ops.methods.fitting.calibration import Calibration, CellOffsets, Cells
 from slc_ops.methods.fitting.link import FittedLink, fit_link
 from slc_ops.methods.slc_t import pseudo_observations
-from slc_ops.numerics.kernels import Floats, Sums
+from slc_ops.numerics.kernels import Floats, Sums, sigmoid
 from slc_ops.numerics.smoother import smooth
 from slc_ops.rows.interactions import InteractionLog
 
@@ -121,12 +121,6 @@ def regime_map(
             row[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(SEEDS))
         rows.append(row)
     return rows
-
-
-def sigmoid(x: Floats) -> Floats:
-    """Return 1 / (1 + e⁻ˣ)."""
-    p: Floats = 1.0 / (1.0 + np.exp(-x))
-    return p
 
 
 def _area(test: InteractionLog, score: Floats) -> float:

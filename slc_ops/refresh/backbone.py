@@ -43,31 +43,15 @@ class BackboneChange:
         )
 
 
-def versions_of(log: Path) -> Counter[str]:
-    """Return backbone version → rows; empty if the log has no versions."""
-    found: Counter[str] = Counter()
-    with open_parquet(log) as file:
-        if COLUMN not in file.schema_arrow.names:
-            return found
-    with open_parquet(log, dictionaries=[COLUMN]) as file:
-        for batch in file.iter_batches(columns=[COLUMN]):
-            for entry in batch.column(0).value_counts().to_pylist():
-                if entry["values"] is not None:
-                    found[str(entry["values"])] += entry["counts"]
-    return found
-
-
 def exact_names(log: Path, names: set[str], engine: "Engine") -> set[str]:
     """Return the versions of the usable rows; ``names`` are those of the window's statistics.
 
     A single version of all rows is that of the usable ones. Otherwise the rows are read: some versions may
     only occur in quarantined rows, and long names are shortened in the statistics.
     """
-    from slc_ops.rows.engine import LOCAL
-
     if len(names) < 2 and not any(name.endswith("…") for name in names):
         return names
-    return set(versions_of(log) if engine is LOCAL else engine.read(log).backbone_versions)
+    return set(engine.read(log).backbone_versions)
 
 
 def serving_version(log: Path, names: set[str], engine: "Engine") -> str | None:
@@ -81,8 +65,9 @@ def serving_version(log: Path, names: set[str], engine: "Engine") -> str | None:
     if len(exact) < 2:
         return next(iter(exact), None)
     table = pq.read_table(log, columns=["event_time", COLUMN]).sort_by("event_time")
-    last = table.slice(table.num_rows - max(1, table.num_rows // _END)).column(COLUMN).drop_null().to_pylist()
-    counts = Counter(str(version) for version in last) or versions_of(log)
+    last = table.slice(table.num_rows - max(1, table.num_rows // _END))
+    in_last, in_all = (each.column(COLUMN).drop_null().to_pylist() for each in (last, table))
+    counts = Counter(map(str, in_last or in_all))
     return max(sorted(counts), key=lambda version: counts[version])
 
 

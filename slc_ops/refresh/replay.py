@@ -17,21 +17,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from slc_ops.base.errors import SelfTestFailed, SettingsError, SlcError, ValidationStopped
 from slc_ops.base.files import unsynced
-from slc_ops.base.methods import FROZEN, ladder
+from slc_ops.base.methods import FROZEN, PLATT, ladder
 from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
-from slc_ops.evidence.backtest import entry_of
-from slc_ops.evidence.folds import Fold, FoldRows
+from slc_ops.evidence.backtest import compare_champion, entry_of
+from slc_ops.evidence.folds import Fold, FoldPlan
 from slc_ops.evidence.replayed import SERVED, Renewed, Replay, ReplayedWindow
-from slc_ops.evidence.results import Backtest
-from slc_ops.evidence.scoring import CHAMPION, read_users, score_champion, score_directory, score_fold
-from slc_ops.evidence.series import Entry, paired
+from slc_ops.evidence.results import Backtest, Champion
+from slc_ops.evidence.scoring import CHAMPION, read_users, score_directory, score_fold
+from slc_ops.evidence.series import Entry
 from slc_ops.evidence.series import entry as series_entry
 from slc_ops.evidence.uncertainty import UserSums
 from slc_ops.evidence.verdict import current_method
 from slc_ops.evidence.within import Within
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.quality.quarantine import PutAside
 from slc_ops.quality.statistics import statistics_of
 from slc_ops.refresh import pipeline
@@ -191,16 +190,17 @@ def _with_served(installation: Installation, plan: Plan, backtest: Backtest) -> 
     entry, fold = backtest.entries[-1], backtest.plan.newest
     if entry.hold_out or not entry.nll:
         return entry
-    sums = {method: read_users(score_directory(plan.files.scores, fold, method)) for method in entry.nll}
+    sums = sums_of(entry, fold, plan.files.scores, backtest.champion)
     if any(each["kind"] != BACKBONE for each in plan.excluded):
-        platt = platt_on_all_rows(installation, plan.deployment, plan.window, plan.newest.log)
-        if platt is not None:
-            sums["platt"] = platt
-            entry = series_entry(entry.window, sums, left_out=entry.left_out)
-    served = sums[FROZEN]
-    if backtest.champion.status == "scored":
-        served = read_users(score_directory(plan.files.scores, fold, CHAMPION))
-    return with_served(entry, sums, served)
+        sums |= platt_on_all_rows(installation, plan.deployment, plan.window, plan.newest.log)
+    return series_entry(entry.window, sums, left_out=entry.left_out)
+
+
+def sums_of(entry: Entry, fold: Fold, scores: Path, champion: Champion) -> dict[str, UserSums]:
+    """Return the users' sums of an entry's methods, and of the served probabilities as the last ones."""
+    sums = {method: read_users(score_directory(scores, fold, method)) for method in entry.nll}
+    served = CHAMPION if champion.status == "scored" else FROZEN
+    return {**sums, SERVED: read_users(score_directory(scores, fold, served))}
 
 
 def _sentence(verdict: Mapping[str, Any]) -> str:
@@ -225,48 +225,30 @@ def entry_of_unscored(
     try:
         if (fold := fold_of_all_rows(installation, name, window)) is None:
             return None
-        served = None if champion is None else champion.read()
         engine, directory = engine_of(settings.engine), installation.refreshes(name) / SCORES
-        methods = ladder(settings.methods)
+        methods, served = ladder(settings.methods), Champion()
         scores = score_fold(fold, methods, directory, engine=engine)
+        if champion is not None:
+            served = compare_champion(FoldPlan((fold,)), champion.read(), directory, engine=engine)
         entry = entry_of(fold, methods, scores, directory)
-        if served is not None and applies(served, fold, settings):
-            score_champion(FoldRows(fold, engine), served, directory)
-        else:
-            served = None
-        sums = {method: read_users(score_directory(directory, fold, method)) for method in entry.nll}
-        what = sums["base"] if served is None else read_users(score_directory(directory, fold, "champion"))
-        return with_served(entry, sums, what)
+        sums = sums_of(entry, fold, directory, served)
+        return series_entry(window, sums, left_out=entry.left_out)
     except SlcError:  # unreadable rows
         return None
 
 
-def applies(champion: ParameterSet, fold: Fold, settings: Deployment) -> bool:
-    """Return True if a server would have applied a champion to a window's rows."""
-    fitted, found = champion.provenance.backbone_version, FoldRows(fold).test.backbone_versions
-    return not (fitted and found and fitted not in found)
-
-
-def platt_on_all_rows(installation: Installation, name: str, window: Window, test: Path) -> UserSums | None:
+def platt_on_all_rows(
+    installation: Installation, name: str, window: Window, test: Path
+) -> dict[str, UserSums]:
     """Return weekly Platt on a window, refitted on the last windows with rows, including excluded ones."""
     fold = fold_of_all_rows(installation, name, window)
     if fold is None:
-        return None
+        return {}
     directory = installation.refreshes(name) / SCORES
     fold = replace(fold, test=test, offsets=())
-    score = score_fold(fold, ["platt"], directory, engine=engine_of(installation.deployment(name).engine))[
-        "platt"
-    ]
-    return None if score.metrics is None else read_users(score_directory(directory, fold, "platt"))
-
-
-def with_served(entry: Entry, sums: dict[str, UserSums], served: UserSums) -> Entry:
-    """Return the entry with the served probabilities beside the methods."""
-    return replace(
-        entry,
-        nll={**entry.nll, SERVED: float(served.means["nll"].sum()) / entry.weight},
-        against={**entry.against, SERVED: {method: paired(served, each) for method, each in sums.items()}},
-    )
+    engine = engine_of(installation.deployment(name).engine)
+    score = score_fold(fold, [PLATT], directory, engine=engine)[PLATT]
+    return {} if score.metrics is None else {PLATT: read_users(score_directory(directory, fold, PLATT))}
 
 
 def fold_of_all_rows(installation: Installation, name: str, window: Window) -> Fold | None:

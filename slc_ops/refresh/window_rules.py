@@ -111,16 +111,12 @@ def memory_before(window: Window, usable: Collection[Window], reach: Reach) -> M
     >>> [each.key for each in memory_before(week, usable, Reach(2, 3, 1)).offsets]
     ['2026-01-12']
     """
-    return _memory(window.before(reach.longest), usable, reach)
+    return memory_up_to(window.before(1)[0], usable, reach)
 
 
 def memory_up_to(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
     """Return the windows of the published parameters: the same number, with the refreshed one included."""
-    return _memory([*window.before(reach.longest - 1), window], usable, reach)
-
-
-def _memory(span: Sequence[Window], usable: Collection[Window], reach: Reach) -> Memory:
-    """Return the memories within a span of calendar windows."""
+    span = [*window.before(reach.longest - 1), window]
     known = tuple(each for each in span if each in usable)
     recent = tuple(each for each in span[-reach.link :] if each in usable)
     return Memory(recent or known[-reach.link :], known[-reach.memory :], known if reach.forget else ())
@@ -135,10 +131,8 @@ def forgetting(newest: Window, reach: Reach) -> "Forgetting | None":
     """Return the weights of older windows; the ``newest`` of the fit has age 0. None: equal weights."""
     from slc_ops.methods.fitting.options import Forgetting
 
-    if not reach.forget:
-        return None
-    starts = tuple(each.start.timestamp() for each in (*newest.before(reach.forget - 1), newest))
-    return Forgetting(starts, reach.half_life)
+    starts = starts_up_to(newest, reach)[-reach.forget :]
+    return Forgetting(starts, reach.half_life) if reach.forget else None
 
 
 def plan_folds(windows: Sequence[tuple[Window, Path]], reach: Reach, *, summed: bool = False) -> "FoldPlan":

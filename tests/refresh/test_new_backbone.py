@@ -1,10 +1,12 @@
 """Nine weeks of gru-7, then gru-8: windows are separated, the champion is retired or kept, and recovery."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -12,7 +14,7 @@ from slc_ops.base.errors import SelfTestFailed, ValidationStopped
 from slc_ops.cli import app
 from slc_ops.demo.simulate import simulate
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.refresh.backbone import read_backbone_change, serving_version, versions_of
+from slc_ops.refresh.backbone import read_backbone_change, serving_version
 from slc_ops.refresh.window_rules import Reach, windows_of_the_backbone_before
 from slc_ops.registry import Registry
 from slc_ops.rows.engine import LOCAL
@@ -148,6 +150,16 @@ def test_a_returning_backbone_uses_its_own_weeks_again(school: Installation) -> 
     assert plan.earlier == (), "a week of gru-8 lies behind rows that would learn from it"
 
 
+def versions_of(log: Path) -> Counter[str]:
+    return Counter(pq.read_table(log)["backbone_version"].drop_null().to_pylist())
+
+
+def log_of(versions: list[str | None]) -> pa.Table:
+    rows = len(versions)
+    columns = {"item_id": np.arange(rows), "label": np.zeros(rows, np.int8), "logit": np.zeros(rows)}
+    return pa.table({**columns, "event_time": np.arange(rows), "backbone_version": versions})
+
+
 @pytest.mark.slow
 def test_a_mixed_week_stops_unless_configured_to_be_split(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
@@ -177,12 +189,10 @@ def test_damaged_split_rows_of_a_mixed_week_are_not_used(school: Installation) -
 
 
 def test_the_serving_backbone_is_that_of_the_last_rows(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
     path = tmp_path / "log.parquet"
     versions = ["gru-7"] * 80 + ["gru-8"] * 15 + ["gru-7"] + ["gru-8"] * 4
     order = np.random.default_rng(0).permutation(100)
-    table = pa.table({"event_time": np.arange(100), "backbone_version": versions}).take(order)
+    table = log_of(versions).take(order)
     pq.write_table(table, path)
     assert serving_version(path, {"gru-7", "gru-8"}, LOCAL) == "gru-8"
     pq.write_table(table.drop_columns("backbone_version"), path)
@@ -191,12 +201,9 @@ def test_the_serving_backbone_is_that_of_the_last_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unnamed", [8, 20], ids=["most of the last tenth", "all of the last tenth"])
 def test_rows_without_a_version_do_not_determine_the_serving_backbone(tmp_path: Path, unnamed: int) -> None:
-    import pyarrow.parquet as pq
-
     path = tmp_path / "log.parquet"
     versions = ["gru-7"] * 30 + ["gru-8"] * 50 + ["gru-7"] * (20 - unnamed) + [None] * unnamed
-    pq.write_table(pa.table({"event_time": np.arange(100), "backbone_version": versions}), path)
-    assert versions_of(path) == {"gru-7": 50 - unnamed, "gru-8": 50}
+    pq.write_table(log_of(versions), path)
     served = "gru-7" if unnamed < 10 else "gru-8"
     assert serving_version(path, {"gru-7", "gru-8"}, LOCAL) == served
 

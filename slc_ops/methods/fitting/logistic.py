@@ -61,7 +61,7 @@ class Terms:
     def at(self, state: State, rows: Rows, part: slice) -> RowsAt:
         """Return η and its parts for a slice of rows at a state."""
         rows = rows.chosen(part)
-        columns = [_standard(getattr(rows, name), mean, spread) for name, mean, spread in self.covariates]
+        columns = [standardised(getattr(rows, name), mean, spread) for name, mean, spread in self.covariates]
         eta = state.offset.take(rows.codes, mode="clip") if self.n_items else np.zeros(len(rows))
         if self.known is not None:
             eta += self.known.of(rows)
@@ -220,7 +220,8 @@ def _loss(terms: Terms, state: State, rows: Rows) -> Totals:
     return Totals(np.array([sum(terms.at(state, rows, part).loss() for part in slices(len(rows)))]))
 
 
-def _standard(values: NDArray[Any] | None, mean: float, spread: float) -> Floats:
+def standardised(values: NDArray[Any] | None, mean: float, spread: float) -> Floats:
+    """Return a covariate with mean 0 and spread 1; 0 if all values are equal (spread 0)."""
     assert values is not None  # noqa: S101 - the pass requests times
     x: Floats = np.subtract(values, mean, dtype=np.float64)
     x *= 1.0 / spread if spread else 0.0

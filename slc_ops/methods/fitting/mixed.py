@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slc_ops.base.additive import Additive
 from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.logistic import MANY_ITEMS, SPAN_ROWS
+from slc_ops.methods.fitting.logistic import MANY_ITEMS, SPAN_ROWS, standardised
 from slc_ops.methods.fitting.options import Forgetting
 from slc_ops.numerics.crossed import CellSums, Codes, Crossed, Shape, Variances
 from slc_ops.numerics.kernels import Floats, RowsAt, slices, stable_order, total
@@ -125,9 +125,7 @@ class Standard:
 
     def z(self, logit: NDArray[Any]) -> Floats:
         """Return the standardised logit."""
-        z: Floats = np.subtract(logit, self.mean, dtype=np.float64)
-        z *= 1.0 / self.spread if self.spread else 0.0
-        return z
+        return standardised(logit, self.mean, self.spread)
 
     def weight(self, rows: Rows) -> NDArray[Any] | None:
         """Return the weight of each row."""

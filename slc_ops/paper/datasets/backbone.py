@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.errors import OneClassError
+from slc_ops.paper.datasets.split import codes, starts
 
 
 def backbone_logits(rows: pa.Table, train: np.ndarray) -> np.ndarray:
@@ -51,18 +52,10 @@ def earlier_counts(user: np.ndarray, skill: np.ndarray, label: np.ndarray) -> tu
     """
     group = user.astype(np.int64) * (int(skill.max(initial=0)) + 1) + skill
     order = np.argsort(group, kind="stable")
-    new = np.r_[True, group[order][1:] != group[order][:-1]][: len(order)]
-    first = np.flatnonzero(new)
-    begin = np.repeat(first, np.diff(np.r_[first, len(order)]))
+    begin = starts(group[order])[1]
     right = np.r_[0, np.cumsum(label[order].astype(np.int64))]
     successes = right[:-1] - right[begin]
     failures = np.arange(len(order)) - begin - successes
     result = np.empty((2, len(order)), np.int64)
     result[:, order] = successes, failures
     return result[0], result[1]
-
-
-def codes(values: pa.ChunkedArray) -> np.ndarray:
-    """Return integer codes of texts."""
-    encoded: np.ndarray = pc.dictionary_encode(values.combine_chunks()).indices.to_numpy(zero_copy_only=False)
-    return encoded

@@ -16,7 +16,7 @@ def ordered(published: Published, min_rows: int) -> pa.Table:
     and counted, because their rows cannot be split in three.
     """
     rows = published.rows
-    users = pc.dictionary_encode(rows["user_id"].combine_chunks()).indices.to_numpy(zero_copy_only=False)
+    users = codes(rows["user_id"])
     often = np.bincount(users)[users] >= min_rows if len(users) else np.zeros(0, bool)
     published.counts[f"students with fewer than {min_rows} rows"] = len(np.unique(users[~often]))
     published.counts["rows of these students"] = int((~often).sum())
@@ -33,6 +33,12 @@ def ordered(published: Published, min_rows: int) -> pa.Table:
     return rows
 
 
+def codes(values: pa.ChunkedArray) -> np.ndarray:
+    """Return integer codes of texts."""
+    encoded: np.ndarray = pc.dictionary_encode(values.combine_chunks()).indices.to_numpy(zero_copy_only=False)
+    return encoded
+
+
 def starts(sorted_users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first row of each student and, for every row, its student's first row."""
     first = np.flatnonzero(np.r_[True, sorted_users[1:] != sorted_users[:-1]][: len(sorted_users)])
@@ -44,7 +50,7 @@ def part_of(rows: pa.Table, history: float = 0.6, calibration: float = 0.2) -> n
 
     Rows with equal timestamps are never separated; all belong to the earlier part.
     """
-    users = pc.dictionary_encode(rows["user_id"].combine_chunks()).indices.to_numpy(zero_copy_only=False)
+    users = codes(rows["user_id"])
     clock = rows["clock"].to_numpy()
     first, begin = starts(users)
     count = np.diff(np.r_[first, len(users)])

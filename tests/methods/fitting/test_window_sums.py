@@ -10,7 +10,8 @@ import pytest
 from slc_ops.base.errors import InputError
 from slc_ops.methods import METHODS, fit
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.window_sums import keep_sums, key_of, read_windows, sums_path
+from slc_ops.methods.fitting.window_sums import keep_sums, key_of, open_windows, sums_path
+from slc_ops.rows.engine import LOCAL
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.loading import Loader
 from slc_ops.rows.reading import open_source
@@ -53,18 +54,18 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_cached_sums_give_the_same_bytes_as_rows(method: str, windows: list[Path], tmp_path: Path) -> None:
-    fit(method, read_windows(windows)).write(tmp_path / "scratch")
+    fit(method, open_windows(LOCAL, windows)).write(tmp_path / "scratch")
     for window in windows[:2]:  # the two older windows were summed by an earlier refresh
         keep_sums(window, "key")
-    fit(method, read_windows(windows)).write(tmp_path / "partly")
+    fit(method, open_windows(LOCAL, windows)).write(tmp_path / "partly")
     keep_sums(windows[2], "key")
-    fit(method, read_windows(windows)).write(tmp_path / "kept")
+    fit(method, open_windows(LOCAL, windows)).write(tmp_path / "kept")
     assert files_of(tmp_path / "scratch") == files_of(tmp_path / "partly") == files_of(tmp_path / "kept")
 
 
 def test_the_sums_equal_those_of_all_rows(windows: list[Path]) -> None:
     together = InteractionLog.read(windows)
-    summed = read_windows(windows)
+    summed = open_windows(LOCAL, windows)
     assert summed.items.equals(together.items)
     assert np.array_equal(summed.item_counts, together.item_counts)
     expected, found = Calibration(together).item_sums, Calibration(summed).item_sums
@@ -81,7 +82,7 @@ def test_only_methods_that_need_rows_read_rows(
     reads = []
     load = Loader.load
     monkeypatch.setattr(Loader, "load", lambda loader, *asked: reads.append(loader) or load(loader, *asked))
-    fit(method, read_windows(windows))
+    fit(method, open_windows(LOCAL, windows))
     assert len(reads) == (0 if method in SUMS_SUFFICE else 1)
 
 
@@ -103,7 +104,7 @@ def test_another_key_replaces_the_sums(windows: list[Path]) -> None:
 
 @pytest.mark.parametrize("damage", ["cut short", "flipped byte", "not Parquet"])
 def test_damaged_sums_are_recomputed(windows: list[Path], tmp_path: Path, damage: str) -> None:
-    fit("rescal", read_windows(windows)).write(tmp_path / "expected")
+    fit("rescal", open_windows(LOCAL, windows)).write(tmp_path / "expected")
     path = keep_sums(windows[0], "key")
     data = bytearray(path.read_bytes())
     if damage == "cut short":
@@ -113,7 +114,7 @@ def test_damaged_sums_are_recomputed(windows: list[Path], tmp_path: Path, damage
     else:
         data = bytearray(b"no Parquet here")
     path.write_bytes(data)
-    fit("rescal", read_windows(windows)).write(tmp_path / "found")
+    fit("rescal", open_windows(LOCAL, windows)).write(tmp_path / "found")
     assert files_of(tmp_path / "found") == files_of(tmp_path / "expected")
 
 
@@ -121,9 +122,9 @@ def test_sums_of_other_rows_are_recomputed(windows: list[Path], tmp_path: Path) 
     """``rescal`` uses only the sums, so no later read of the rows would reveal the error."""
     keep_sums(windows[0], "key")
     write_window(windows[0], seed=9)
-    fit("rescal", read_windows(windows)).write(tmp_path / "found")
+    fit("rescal", open_windows(LOCAL, windows)).write(tmp_path / "found")
     keep_sums(windows[0], "another")
-    fit("rescal", read_windows(windows)).write(tmp_path / "expected")
+    fit("rescal", open_windows(LOCAL, windows)).write(tmp_path / "expected")
     assert files_of(tmp_path / "found") == files_of(tmp_path / "expected")
 
 
