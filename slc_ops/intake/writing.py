@@ -1,6 +1,6 @@
 """Stream converted batches into one Parquet file, a row group at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +27,7 @@ ROW_GROUP = 4 * SPAN
 
 
 class Watcher(Protocol):
-    """Receives rows while they are written."""
+    """Receives the rows of a log, while they are written or from the stored file."""
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Receive the next :data:`SPAN` rows of the log (fewer at the end) and their column hashes."""
@@ -70,13 +70,13 @@ class LogWriter:
         if self._rows_waiting >= ROW_GROUP:
             self._flush(self._rows_waiting // ROW_GROUP * ROW_GROUP)
 
-    def close(self) -> pa.Schema:
-        """Write the remaining rows and return the schema; a window without rows gives a file without rows."""
+    def close(self) -> None:
+        """Write the remaining rows; a window without rows gives a file without rows."""
         writer = self._flush(self._rows_waiting)
         self._wait()
         writer.close()
         self._thread.shutdown()
-        return writer.schema
+        self.schema = writer.schema
 
     def abandon(self) -> None:
         """Close the file after an error; suppress further errors."""
@@ -134,6 +134,24 @@ class LogWriter:
             common_type(field.name, field.type, values.type)
             columns.append(cast(field.name, values, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def write_log(
+    path: Path,
+    types: dict[str, pa.DataType],
+    rows: Iterable[pa.RecordBatch],
+    observer: Watcher | None = None,
+) -> LogWriter:
+    """Write all rows to one file; return its writer, which has the digest and the schema."""
+    writer = LogWriter(path, types, observer)
+    try:
+        for batch in rows:
+            writer.add(batch)
+        writer.close()
+    except BaseException:  # an interrupt, too, must not leave a partial file
+        writer.abandon()
+        raise
+    return writer
 
 
 def pa_type(name: str) -> pa.DataType:

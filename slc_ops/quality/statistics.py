@@ -18,7 +18,7 @@ from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.event_ids import keep_ids
 from slc_ops.quality.heavy_users import Pairs
-from slc_ops.quality.passes import HASHED, HOUR, Pass, short
+from slc_ops.quality.passes import HOUR, Pass, short
 from slc_ops.quality.rows import DUPLICATE
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.stored import later_occurrences, repeated, stored_batches
@@ -84,8 +84,6 @@ def key_of(manifest: WindowManifest, logit_limit: float) -> str:
 
 class RowStatistics:
     """Statistics of a window whose rows are added in order, by extraction (as its observer) or from disk."""
-
-    hashed = HASHED
 
     def __init__(self, window: Window, logit_limit: float) -> None:
         self.window, self.logit_limit = window, logit_limit

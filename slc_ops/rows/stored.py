@@ -1,33 +1,21 @@
 """The rows of a stored log as written: passed to an observer, or divided into good and bad ones."""
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.base.hashing import distinct, value_hashes
+from slc_ops.base.hashing import column_hashes, distinct, value_hashes
 from slc_ops.base.parquet import digest_log, open_parquet
-from slc_ops.intake.writing import SPAN
+from slc_ops.intake.writing import SPAN, Watcher
 
 Divide = Callable[[Iterable[pa.RecordBatch], pa.Schema, np.ndarray, Path, Path | None], int]
 """Writes the bad rows of some batches to one file and the good ones to another (None: nowhere), and returns
 the number of bad ones. Arguments: the batches, their schema and the numbers of rows with an earlier event_id.
 It runs where the rows are."""
-
-
-class RowObserver(Protocol):
-    """Counts the rows that it receives."""
-
-    @property
-    def hashed(self) -> Sequence[str]:
-        """Return the columns whose hashes it needs."""
-
-    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Receive the next rows and the hashes of their columns."""
 
 
 def stored_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -42,15 +30,10 @@ def stored_schema(path: Path) -> pa.Schema:
         return file.schema_arrow
 
 
-def show(path: Path, observer: RowObserver) -> None:
+def show(path: Path, observer: Watcher) -> None:
     """Pass a log to an observer, from the first row to the last."""
     for batch in stored_batches(path):
-        observer.add(batch, hashes_for(observer, batch))
-
-
-def hashes_for(observer: RowObserver, batch: pa.RecordBatch) -> dict[str, np.ndarray]:
-    """Return the hashes of the columns that an observer needs."""
-    return {name: value_hashes(batch.column(name)) for name in observer.hashed if name in batch.schema.names}
+        observer.add(batch, column_hashes(batch))
 
 
 def divide(path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repeat: bool) -> tuple[int, str]:

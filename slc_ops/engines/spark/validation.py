@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.code_version import code_version
 from slc_ops.base.digests import digest_file
 from slc_ops.base.files import replacing_directory
-from slc_ops.base.hashing import combined_hashes, value_hashes
+from slc_ops.base.hashing import column_hashes, combined_hashes, value_hashes
 from slc_ops.base.parquet import digest_parts, part_name
 from slc_ops.base.window import Window
 from slc_ops.engines.spark.cluster import (
@@ -36,11 +37,11 @@ from slc_ops.engines.spark.log import frame_of
 from slc_ops.engines.spark.parts import drop_unfinished
 from slc_ops.engines.spark.splits import Split
 from slc_ops.intake.writing import SPAN
-from slc_ops.quality.passes import HASHED, IDENTITY, Pass, merged
+from slc_ops.quality.passes import IDENTITY, Pass, merged
 from slc_ops.quality.rows import failures, row_checks
 from slc_ops.quality.statistics import MAX_EXAMPLES, Repeats, RowStatistics
 from slc_ops.rows.reading import ParquetSource
-from slc_ops.rows.stored import Divide, hashes_for, stored_schema
+from slc_ops.rows.stored import Divide, stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +67,7 @@ def counted(window: Window, logit_limit: float, split: Split) -> "Counts":
     """Return the counts of one part of a stored log, in the spans of extraction."""
     counts = Counts(window, logit_limit)
     for batch in stored_batches(split):
-        counts.add(batch, hashes_for(counts, batch))
+        counts.add(batch, column_hashes(batch))
     return counts
 
 
@@ -113,10 +114,8 @@ class PartPass(Pass):
         return {name: value for name, value in vars(self).items() if name != "checks"}
 
 
-class Counts:
+class Counts(Additive):
     """The counts of consecutive parts: receives the rows of one, and adds up."""
-
-    hashed = HASHED
 
     def __init__(self, window: Window, logit_limit: float) -> None:
         self.run = PartPass(window, logit_limit, MAX_EXAMPLES)
@@ -128,11 +127,6 @@ class Counts:
         self.failed_rows += len(np.unique(self.run.take_bad_rows()))
         self.run.take_id_hashes()
         self.run.take_row_hashes()
-
-    def merge(self, other: "Counts") -> None:
-        """Add the parts that follow."""
-        self.run.merge(other.run)
-        self.failed_rows += other.failed_rows
 
 
 @dataclass(frozen=True)
@@ -232,16 +226,11 @@ def changed_labels(session: "SparkSession", old: Sequence[Split], new: Sequence[
 
 
 @dataclass
-class Divided:
+class Divided(Additive):
     """The result of some parts: the number of bad rows, and the digests of the clean parts."""
 
     bad: int
     clean: dict[str, str]
-
-    def merge(self, other: "Divided") -> None:
-        """Add further parts."""
-        self.bad += other.bad
-        self.clean |= other.clean
 
 
 def divide(
