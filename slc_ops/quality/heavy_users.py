@@ -26,6 +26,7 @@ from slc_ops.base.text import count
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.result import Finding
 from slc_ops.quality.rows import WEIGHT_LIMIT
+from slc_ops.rows.reading import with_offsets
 from slc_ops.rows.stored import stored_batches
 
 _log = logging.getLogger(__name__)
@@ -201,9 +202,9 @@ def _rows_of(
     """Return the rows of heavy pairs, scaled to ``most`` times the usual weight."""
     order = np.argsort(pair)
     pair, times, most = pair[order], times[order], most[order]
-    rows, factors, first = [], [], 0
+    rows, factors = [], []
     shown: dict[int, dict[str, Any]] = {}
-    for batch in stored_batches(manifest.path, PAIR):
+    for first, batch in with_offsets(stored_batches(manifest.path, PAIR)):
         found = pair_hashes(column_hashes(batch))
         place = np.minimum(np.searchsorted(pair, found), len(pair) - 1)
         here = np.flatnonzero(pair[place] == found)
@@ -214,6 +215,5 @@ def _rows_of(
                 item = batch.column("item_id")[row].as_py()
                 shown[k] = {"row": first + row, "item_id": item, "rows": 0, TIMES: round(float(times[k]), 1)}
             shown[k]["rows"] += 1
-        first += batch.num_rows
     heaviest = sorted(shown.values(), key=lambda each: -float(each[TIMES]))[:SHOWN]
     return Scaled(np.concatenate(rows), np.concatenate(factors), heaviest)

@@ -25,7 +25,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.rows.columns import CONTRACT_COLUMNS
 from slc_ops.rows.loading import Loader
 from slc_ops.rows.passes import Partial, in_spans
-from slc_ops.rows.reading import Source, TableSource, open_source
+from slc_ops.rows.reading import Source, TableSource, open_source, with_offsets
 from slc_ops.rows.rows import (
     NO_COLUMNS,
     NO_LATER_ROW,
@@ -196,12 +196,10 @@ class InteractionLog(InSpans):
         used = [self._loader.called(name) for name in CONTRACT_COLUMNS if name != "event_id"]
         columns = [name for name in self._source.types if name in used]
         parts: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = [], []
-        first = 0
-        for batch in self._source.batches(columns):
+        for first, batch in with_offsets(self._source.batches(columns)):
             chosen = later[first : first + batch.num_rows]
             for part, rows in zip(parts, (~chosen, chosen), strict=True):
                 part.append(batch.take(as_arrow(np.flatnonzero(rows))))
-            first += batch.num_rows
         tables = [TableSource(pa.Table.from_batches(part)) for part in parts]
         before, after = (InteractionLog(table, rename=self._loader.rename) for table in tables)
         return before, after

@@ -16,7 +16,7 @@ from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError
 from slc_ops.base.ids import as_ids, numbered
 from slc_ops.rows import columns as contract
-from slc_ops.rows.reading import Source, converted
+from slc_ops.rows.reading import Source, converted, with_offsets
 from slc_ops.rows.store import ColumnStore
 
 IDS = ("item_id", "user_id")
@@ -64,14 +64,12 @@ class Loader:
         """
         store = ColumnStore(self.source.n_rows, {name: self._type(name) for name in names}, budget)
         ids = {name: Numbering(store, name) for name in names if name not in NUMBERS}
-        first = 0
-        for batch in self.source.batches([self.called(name) for name in names]):
+        for first, batch in with_offsets(self.source.batches([self.called(name) for name in names])):
             for name, column in zip(names, batch.columns, strict=True):
                 if name in ids:
                     ids[name].add(self._ids(name, column, first), first)
                 else:
                     store.write(name, first, self._numbers(name, column, first))
-            first += batch.num_rows
         return Loaded(store, {name: numbering.finish() for name, numbering in ids.items()})
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
@@ -81,10 +79,8 @@ class Loader:
 
     def pieces(self, name: str) -> Iterator[tuple[int, pa.Array]]:
         """Yield the first row number and the unconverted values of one column, batch by batch."""
-        first = 0
-        for batch in self.source.batches([self.called(name)]):
+        for first, batch in with_offsets(self.source.batches([self.called(name)])):
             yield first, batch.column(0)
-            first += batch.num_rows
 
     def _score(self, name: str) -> str:
         return "probability" if name == "logit" and not self.has("logit") else name

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from slc_ops.base.hashing import column_hashes, distinct, value_hashes
 from slc_ops.base.parquet import digest_log, open_parquet
 from slc_ops.intake.writing import SPAN, Watcher
+from slc_ops.rows.reading import with_offsets
 
 Divide = Callable[[Iterable[pa.RecordBatch], pa.Schema, np.ndarray, Path, Path | None], int]
 """Writes the bad rows of some batches to one file and the good ones to another (None: nowhere), and returns
@@ -69,13 +70,11 @@ def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarr
     if not len(suspects):
         return np.empty(0, np.int64)
     numbers, values = [], []
-    offset = 0
-    for batch in stored_batches(path, [column]):
+    for offset, batch in with_offsets(stored_batches(path, [column])):
         ids = batch.column(0)
         candidate = np.isin(value_hashes(ids), suspects) & ids.is_valid().to_numpy(zero_copy_only=False)
         numbers.append(np.flatnonzero(candidate) + offset)
         values.append(ids.filter(pa.array(candidate)))
-        offset += len(ids)
     rows: np.ndarray = np.concatenate(numbers)[later(pa.chunked_array(values).combine_chunks())]
     return rows
 

@@ -37,10 +37,10 @@ from slc_ops.engines.spark.log import frame_of
 from slc_ops.engines.spark.parts import drop_unfinished
 from slc_ops.engines.spark.splits import Split
 from slc_ops.intake.writing import SPAN
-from slc_ops.quality.passes import IDENTITY, Pass, merged
+from slc_ops.quality.passes import IDENTITY, MAX_EXAMPLES, Pass, merged
 from slc_ops.quality.rows import failures, row_checks
-from slc_ops.quality.statistics import MAX_EXAMPLES, Repeats, RowStatistics
-from slc_ops.rows.reading import ParquetSource
+from slc_ops.quality.statistics import Repeats, RowStatistics
+from slc_ops.rows.reading import ParquetSource, with_offsets
 from slc_ops.rows.stored import Divide, stored_schema
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class PartPass(Pass):
         for code, found in other.examples.items():
             examples = self.examples.setdefault(code, [])
             numbered = [{**each, "row": each["row"] + self.rows} for each in found]
-            examples += numbered[: self.max_examples - len(examples)]
+            examples += numbered[: MAX_EXAMPLES - len(examples)]
         self.hours += other.hours
         self.labels += other.labels
         self.logits += other.logits
@@ -118,7 +118,7 @@ class Counts(Additive):
     """The counts of consecutive parts: receives the rows of one, and adds up."""
 
     def __init__(self, window: Window, logit_limit: float) -> None:
-        self.run = PartPass(window, logit_limit, MAX_EXAMPLES)
+        self.run = PartPass(window, logit_limit)
         self.failed_rows = 0
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
@@ -159,11 +159,9 @@ class Keys:
         check_code(self.code)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                first = 0
                 columns = () if self.faults else ("event_id", *IDENTITY)
-                for rows in stored_batches(self.splits.value[number], columns):
+                for first, rows in with_offsets(stored_batches(self.splits.value[number], columns)):
                     yield self._keys(number, first, rows)
-                    first += rows.num_rows
 
     def _keys(self, number: int, first: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         count, names = rows.num_rows, rows.schema.names
