@@ -235,8 +235,8 @@ class InteractionLog(InSpans):
             names += ["event_time"] if self._times_too and self.has("event_time") else []
         kept = {id(store): store.nbytes for store in self._columns.values() if not store.spilled}
         numbers = name in (*EVERY_FIT, "event_time")  # codes of users and slices stay in memory
-        loaded = self._loader.load(names, self._budget - sum(kept.values()) if numbers else math.inf)
-        found = loaded.ids.pop("item_id", None)
+        store, ids = self._loader.load(names, self._budget - sum(kept.values()) if numbers else math.inf)
+        found = ids.pop("item_id", None)
         if found is not None and self.items is None:
             self.items = found
         elif found is not None and not found.equals(self.items):
@@ -244,8 +244,8 @@ class InteractionLog(InSpans):
                 f"{self.describe()} holds {len(found)} items, but {len(self.items)} others were "
                 "expected: the cached data belong to other rows"
             )
-        self._ids |= loaded.ids
-        return dict.fromkeys(names, loaded.store)
+        self._ids |= ids
+        return dict.fromkeys(names, store)
 
     def _whole_column(self, name: str) -> NDArray[Any]:
         return self._column(name).read(name, 0, self.n_rows)

@@ -4,7 +4,6 @@ Ids become codes. The loader caches nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,14 +28,6 @@ NUMBERS: dict[str, Callable[..., NDArray[Any]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """Columns of all rows under their names in the contract, and the ids of columns of codes."""
-
-    store: ColumnStore
-    ids: dict[str, pa.Array]
-
-
 class Loader:
     """One source, with the mapping of the contract's columns to its own.
 
@@ -56,8 +47,8 @@ class Loader:
         """Return the source's name of a column of the contract."""
         return self.rename.get(self._score(column), self._score(column))
 
-    def load(self, names: Sequence[str], budget: float) -> Loaded:
-        """Read these columns in one pass; above ``budget`` bytes they go to temporary files.
+    def load(self, names: Sequence[str], budget: float) -> tuple[ColumnStore, dict[str, pa.Array]]:
+        """Read these columns in one pass, and the ids of their codes; above ``budget`` bytes into files.
 
         Items, users and slice columns (any other column) become codes in order of first appearance; a missing
         value of a slice column has code −1.
@@ -70,7 +61,7 @@ class Loader:
                     ids[name].add(self._ids(name, column, first), first)
                 else:
                     store.write(name, first, self._numbers(name, column, first))
-        return Loaded(store, {name: numbering.finish() for name, numbering in ids.items()})
+        return store, {name: numbering.finish() for name, numbering in ids.items()}
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
         """Yield the first row number and the users of each batch."""

@@ -59,15 +59,11 @@ class ParquetSource:
             with pq.ParquetFile(path) as file:
                 self.types = {field.name: field.type for field in file.schema_arrow}
                 wanted = range(*(groups or (0, file.num_row_groups)))
-                self._group_rows = [file.metadata.row_group(k).num_rows for k in wanted]
+                self.group_rows = [file.metadata.row_group(k).num_rows for k in wanted]
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path} cannot be read as Parquet: {error}") from None
-        self.n_rows: int = sum(self._group_rows)
+        self.n_rows: int = sum(self.group_rows)
         self._path, self._groups = path, groups
-
-    def group_rows(self) -> list[int]:
-        """Return the number of rows of each row group."""
-        return list(self._group_rows)
 
     def batches(self, columns: Sequence[str], *, as_written: bool = False) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq

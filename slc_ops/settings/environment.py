@@ -290,13 +290,10 @@ class Installation:
 
     def zone_of(self, name: str) -> str:
         """Return the time zone of a deployment's windows; UTC if the file has no valid entry."""
-        if name in self.given:
-            return self.given[name].window.zone
         try:
-            good, _ = read_deployments(self.deployments_file)
+            return self.deployment(name).window.zone
         except SettingsError:
             return "UTC"
-        return good[name].window.zone if name in good else "UTC"
 
 
 def registered_model(deployment: str) -> str:

@@ -80,7 +80,8 @@ def take(session: "SparkSession", splits: list[Split], counts: "Counts", statist
         )
         ids, rows = collected(session, again).to_pylist()[0].values()
     if ids:
-        later = later_ids(keyed(session, splits, Faults(statistics.window, statistics.logit_limit)), splits)
+        failing = partial(failing_rows, statistics.window, statistics.logit_limit)
+        later = later_ids(keyed(session, splits, failing), splits)
         failed += collected(session, later.selectExpr("count_if(not failing)")).column(0)[0].as_py()
         first = collected(session, later.orderBy("number", "row").limit(MAX_EXAMPLES)).to_pylist()
         examples = [{"row": splits[each["number"]].first + each["row"]} for each in first]
@@ -129,29 +130,25 @@ class Counts(Additive):
         self.run.take_row_hashes()
 
 
-@dataclass(frozen=True)
-class Faults:
-    """The checks of a window's rows."""
+def failing_rows(window: Window, logit_limit: float, batch: pa.RecordBatch) -> pa.Array:
+    """Mark the rows that fail a check."""
+    checks = row_checks(window.start, window.end, logit_limit)
+    nothing = np.zeros(batch.num_rows, bool)
+    return pa.array(np.logical_or.reduce([nothing, *failures(batch, checks).values()]))
 
-    window: Window
-    logit_limit: float
 
-    def of(self, batch: pa.RecordBatch) -> pa.Array:
-        """Mark the rows that fail a check."""
-        checks = row_checks(self.window.start, self.window.end, self.logit_limit)
-        nothing = np.zeros(batch.num_rows, bool)
-        return pa.array(np.logical_or.reduce([nothing, *failures(batch, checks).values()]))
+Failing = Callable[[pa.RecordBatch], pa.Array]
 
 
 @dataclass(frozen=True)
 class Keys:
     """A task: part and row of every row, its event id, a hash of (user, item, time, label), and its label.
 
-    With ``faults`` it marks the rows that fail a check.
+    With ``failing`` it marks the rows that fail a check.
     """
 
     splits: Any
-    faults: Faults | None
+    failing: Failing | None
     code: str = field(default_factory=code_version)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -159,7 +156,7 @@ class Keys:
         check_code(self.code)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                columns = () if self.faults else ("event_id", *IDENTITY)
+                columns = () if self.failing else ("event_id", *IDENTITY)
                 for first, rows in with_offsets(stored_batches(self.splits.value[number], columns)):
                     yield self._keys(number, first, rows)
 
@@ -176,15 +173,15 @@ class Keys:
             found["same"] = pa.array(same.view(np.int64))
         if "label" in names and rows.schema.field("label").type in (pa.int64(), pa.float64()):
             found["label"] = pc.cast(rows.column("label"), pa.float64(), safe=False)
-        if self.faults is not None:
-            found["failing"] = self.faults.of(rows)
+        if self.failing is not None:
+            found["failing"] = self.failing(rows)
         arrays = [found.get(each.name, pa.nulls(count, each.type)) for each in _ARROW]
         return pa.record_batch(arrays, schema=_ARROW)
 
 
-def keyed(session: "SparkSession", splits: Sequence[Split], faults: Faults | None = None) -> "DataFrame":
+def keyed(session: "SparkSession", splits: Sequence[Split], failing: Failing | None = None) -> "DataFrame":
     """Return the keys of all rows of a stored log."""
-    task = Keys(session.sparkContext.broadcast(list(splits)), faults)
+    task = Keys(session.sparkContext.broadcast(list(splits)), failing)
     return mapped(frame_of(session, splits), task, _KEYED)
 
 
