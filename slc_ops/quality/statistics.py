@@ -131,7 +131,7 @@ class Repeats:
 def repeats_of(run: Pass, manifest: WindowManifest) -> Repeats:
     """Return a pass's repeats, with duplicate ids verified on the rows."""
     hashes = run.take_id_hashes()
-    duplicates = later_occurrences(manifest.path, "event_id", repeated(hashes))
+    duplicates = later_occurrences(manifest.path, repeated(hashes))
     if "event_id" in manifest.schema:
         keep_ids(manifest.directory, manifest.rows, hashes)
     again = run.take_row_hashes()

@@ -49,7 +49,6 @@ def versions_of(log: Path) -> Counter[str]:
     with open_parquet(log) as file:
         if COLUMN not in file.schema_arrow.names:
             return found
-    with open_parquet(log, dictionaries=[COLUMN]) as file:
         for batch in file.iter_batches(columns=[COLUMN]):
             for entry in batch.column(0).value_counts().to_pylist():
                 if entry["values"] is not None:

@@ -62,7 +62,7 @@ def as_table(frame: Frame, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def as_log(
-    frame: Frame, rename: Mapping[str, str] | None = None, *, name: str = "the frame", times: bool = False
+    frame: Frame, rename: Mapping[str, str] | None = None, *, name: str = "the frame"
 ) -> InteractionLog:
     """Return a frame's rows as a log; ``rename`` maps a contract's column to the frame's.
 
@@ -76,7 +76,7 @@ def as_log(
     rename = dict(rename or {})
     known = {rename.get(column, column) for column in CONTRACT_COLUMNS}
     table = as_table(frame, [column for column in column_names(frame) if column in known])
-    return InteractionLog(TableSource(table, name), rename=rename, times=times)
+    return InteractionLog(TableSource(table, name), rename=rename)
 
 
 def log_of(rows: Log | Frame) -> Log:

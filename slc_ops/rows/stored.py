@@ -46,7 +46,7 @@ def divide(path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repea
     repeated_rows = np.empty(0, np.int64)
     if ids_repeat and "event_id" in schema.names:
         hashes = [value_hashes(batch.column(0).drop_null()) for batch in stored_batches(path, ["event_id"])]
-        repeated_rows = later_occurrences(path, "event_id", repeated(np.concatenate(hashes)))
+        repeated_rows = later_occurrences(path, repeated(np.concatenate(hashes)))
     count = work(stored_batches(path), schema, repeated_rows, bad, clean)
     return count, "" if clean is None else digest_log(clean)
 
@@ -61,16 +61,16 @@ def repeated(hashes: np.ndarray) -> np.ndarray:
     return distinct(hashes[1:][hashes[1:] == hashes[:-1]])
 
 
-def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarray:
-    """Return the row numbers whose value of ``column`` occurred in an earlier row.
+def later_occurrences(path: Path, suspects: np.ndarray) -> np.ndarray:
+    """Return the numbers of the rows whose event_id occurred in an earlier row.
 
-    ``suspects`` are the repeated hashes; the values themselves are compared, so that two texts with one hash
+    ``suspects`` are the repeated hashes; the ids themselves are compared, so that two texts with one hash
     do not count as duplicates.
     """
     if not len(suspects):
         return np.empty(0, np.int64)
     numbers, values = [], []
-    for offset, batch in with_offsets(stored_batches(path, [column])):
+    for offset, batch in with_offsets(stored_batches(path, ["event_id"])):
         ids = batch.column(0)
         candidate = np.isin(value_hashes(ids), suspects) & ids.is_valid().to_numpy(zero_copy_only=False)
         numbers.append(np.flatnonzero(candidate) + offset)
