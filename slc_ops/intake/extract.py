@@ -225,13 +225,13 @@ def pull(asked: Pull) -> WindowManifest:
     if leaves_out(deployment):
         rows = without_waiting(rows, notes)
     rows = asked.erased.without(rows) if asked.erased else rows
-    writer = write_log(asked.path, types, rows, asked.observer)
+    digest, schema = write_log(asked.path, types, rows, asked.observer)
     return WindowManifest(
-        rows=writer.digest.rows,
-        digest=writer.digest.hexdigest(),
+        rows=digest.rows,
+        digest=digest.hexdigest(),
         path=asked.path,
         window=window,
-        schema={field.name: str(field.type) for field in writer.schema},
+        schema={field.name: str(field.type) for field in schema},
         source=source.describe() | ({} if labels is None else {"labels": labels.describe()}),
         notes=notes,
         file_digest=digest_file(asked.path),
@@ -335,11 +335,11 @@ def erase_window(window: Path, erased: Erased, observer: Observer | None = None)
         path = Path(temporary) / LOG
         with open_parquet(manifest.path) as file:
             types = {each.name: each.type for each in file.schema_arrow}
-            writer = write_log(path, types, erased.without(file.iter_batches()), observer)
+            digest, _ = write_log(path, types, erased.without(file.iter_batches()), observer)
         written = replace(
             manifest,
-            rows=writer.digest.rows,
-            digest=writer.digest.hexdigest(),
+            rows=digest.rows,
+            digest=digest.hexdigest(),
             path=path,
             file_digest=digest_file(path),
         )

@@ -98,13 +98,13 @@ class PartPull:
         path = self.directory / part_name(one.number)
         notes: dict[str, Any] = {}
         with replacing(path) as temporary:
-            writer = write_log(temporary, self.types, self._rows(one, notes), observer)
+            content, _ = write_log(temporary, self.types, self._rows(one, notes), observer)
             digest = digest_file(temporary)
         counted = {name: count for name, count in notes.items() if isinstance(count, int)}
-        rows = writer.digest.rows
+        rows = content.rows
         if not rows:
             path.unlink()
-        return Written(rows, writer.digest, {path.name: digest} if rows else {}, counted)
+        return Written(rows, content, {path.name: digest} if rows else {}, counted)
 
     def _rows(self, one: SourcePart, notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         """Yield the window's rows in one part of the source."""
