@@ -117,8 +117,7 @@ def value_hashes(values: pa.Array) -> np.ndarray:
     elif pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
         hashes = text_hashes(values)  # bytes hash like the same text; they need not be UTF-8
     elif pa.types.is_primitive(values.type) and values.type.bit_width in (8, 16, 32, 64):
-        plain = values.view(f"int{values.type.bit_width}") if values.type.bit_width > 1 else values
-        filled = plain.fill_null(0).to_numpy(zero_copy_only=False)
+        filled = values.view(f"int{values.type.bit_width}").fill_null(0).to_numpy(zero_copy_only=False)
         hashes = mix(filled.astype(np.int64).view(np.uint64))
     else:
         hashes = text_hashes(pc.cast(values, pa.string()))

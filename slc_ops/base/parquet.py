@@ -25,8 +25,8 @@ written and read as plain text, which takes three times as long for the users of
 class Parts:
     """A folder of part files with the reading methods of ``ParquetFile``."""
 
-    def __init__(self, files: "Sequence[Path]", dictionaries: Sequence[str] = ()) -> None:
-        self._files, self._dictionaries = files, dictionaries
+    def __init__(self, files: "Sequence[Path]") -> None:
+        self._files = files
 
     @property
     def schema_arrow(self) -> "pa.Schema":
@@ -39,7 +39,7 @@ class Parts:
     ) -> "Iterator[pa.RecordBatch]":
         """Yield the rows, part by part."""
         for path in self._files:
-            with open_parquet(path, dictionaries=self._dictionaries) as file:
+            with open_parquet(path) as file:
                 yield from file.iter_batches(batch_size=batch_size, columns=columns)
 
     def read(self, columns: Sequence[str] | None = None) -> "pa.Table":
@@ -81,21 +81,16 @@ def digest_parts(digests: dict[str, str]) -> str:
 
 
 @contextmanager
-def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> "Iterator[pq.ParquetFile | Parts]":
-    """Open a log that slc_ops wrote; raise :class:`MissingFile` or :class:`DamagedFile`.
-
-    ``dictionaries`` are text columns that stay dictionary-encoded, without a string per row.
-    """
+def open_parquet(path: Path) -> "Iterator[pq.ParquetFile | Parts]":
+    """Open a log that slc_ops wrote; raise :class:`MissingFile` or :class:`DamagedFile`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if path.is_dir():
-        yield Parts(parts_of(path), dictionaries)
+        yield Parts(parts_of(path))
         return
     try:
-        with pq.ParquetFile(
-            path, read_dictionary=list(dictionaries), page_checksum_verification=True
-        ) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             yield file
     except FileNotFoundError:
         raise MissingFile(path) from None

@@ -40,7 +40,7 @@ from slc_ops.intake.labels import (
 )
 from slc_ops.intake.manifest import FILE, LOG, WindowManifest
 from slc_ops.intake.sources import Source, open_source
-from slc_ops.intake.writing import LogWriter, Observer
+from slc_ops.intake.writing import Observer, write_log
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import Installation
 from slc_ops.settings.sources import Mapped
@@ -224,17 +224,11 @@ def pull(asked: Pull) -> WindowManifest:
         rows = joined(rows, known, window, deployment.lag, notes)
     if leaves_out(deployment):
         rows = without_waiting(rows, notes)
-    writer = LogWriter(asked.path, types, asked.observer)
-    try:
-        for batch in rows if not asked.erased else asked.erased.without(rows):
-            writer.add(batch)
-        schema = writer.close()
-    except BaseException:  # an interrupt, too, must not leave a partial file
-        writer.abandon()
-        raise
+    rows = asked.erased.without(rows) if asked.erased else rows
+    digest, schema = write_log(asked.path, types, rows, asked.observer)
     return WindowManifest(
-        rows=writer.digest.rows,
-        digest=writer.digest.hexdigest(),
+        rows=digest.rows,
+        digest=digest.hexdigest(),
         path=asked.path,
         window=window,
         schema={field.name: str(field.type) for field in schema},
@@ -340,18 +334,12 @@ def erase_window(window: Path, erased: Erased, observer: Observer | None = None)
     with tempfile.TemporaryDirectory(prefix=f".{window.name}.", dir=window.parent) as temporary:
         path = Path(temporary) / LOG
         with open_parquet(manifest.path) as file:
-            writer = LogWriter(path, {each.name: each.type for each in file.schema_arrow}, observer)
-            try:
-                for batch in erased.without(file.iter_batches()):
-                    writer.add(batch)
-                writer.close()
-            except BaseException:  # an interrupt, too, must not leave a partial file
-                writer.abandon()
-                raise
+            types = {each.name: each.type for each in file.schema_arrow}
+            digest, _ = write_log(path, types, erased.without(file.iter_batches()), observer)
         written = replace(
             manifest,
-            rows=writer.digest.rows,
-            digest=writer.digest.hexdigest(),
+            rows=digest.rows,
+            digest=digest.hexdigest(),
             path=path,
             file_digest=digest_file(path),
         )

@@ -56,12 +56,15 @@ class WindowManifest:
 
         ``digest`` computes the digest of the bytes, on a cluster if the rows are there.
         """
-        if not self.path.exists():
-            raise MissingFile(self.path)
-        same = digest(self.path) == self.file_digest
-        if not same and WindowManifest.read(self.directory).digest == self.digest:
+        self.check(self.path, digest, self.file_digest, "its rows are not those that were extracted")
+
+    def check(self, path: Path, digest: Callable[[Path], str], expected: str, what: str) -> None:
+        """Raise :class:`~slc_ops.base.errors.DamagedFile` when a file of the window has another digest."""
+        if not path.exists():
+            raise MissingFile(path)
+        if digest(path) != expected and WindowManifest.read(self.directory).digest == self.digest:
             # otherwise late rows have replaced the window, which its user detects
-            raise DamagedFile(self.path, "its rows are not those that were extracted")
+            raise DamagedFile(path, what)
 
     @classmethod
     def read(cls, directory: Path) -> "WindowManifest":

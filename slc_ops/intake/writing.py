@@ -1,8 +1,8 @@
 """Stream converted batches into one Parquet file, a row group at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,7 +27,7 @@ ROW_GROUP = 4 * SPAN
 
 
 class Watcher(Protocol):
-    """Receives rows while they are written."""
+    """Receives the rows of a log, while they are written or from the stored file."""
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Receive the next :data:`SPAN` rows of the log (fewer at the end) and their column hashes."""
@@ -40,100 +40,95 @@ class Observer(Watcher, Protocol):
         """Store results beside the rows that ``manifest`` describes; no more rows follow."""
 
 
-class LogWriter:
-    """Write batches to one file; buffer one row group, to know the column types before opening the file.
+def write_log(
+    path: Path,
+    types: dict[str, pa.DataType],
+    rows: Iterable[pa.RecordBatch],
+    observer: Watcher | None = None,
+) -> tuple[ContentDigest, pa.Schema]:
+    """Write batches of contract columns to one file; return the digest of their content, and their schema.
 
     ``types`` are known from the footers of the window's files; a column that is absent from a batch is null
     there. Row groups and spans start at fixed row numbers, independent of the source's batches. A thread
-    compresses a row group while its rows are hashed and observed.
+    compresses a row group while its rows are hashed and observed. No rows give a file without rows.
     """
+    digest, schema = ContentDigest(), pa.schema([])
+    writer: pq.ParquetWriter | None = None
+    writing: Future[None] | None = None
+    with ExitStack() as files, ThreadPoolExecutor(1, thread_name_prefix="slc-ops-write") as thread:
+        for group in row_groups(types, rows):
+            if writer is None:
+                schema = group.schema
+                writer = files.enter_context(new_log(path, schema))
+            if writing is not None:
+                writing.result()
+            if group.num_rows:
+                writing = thread.submit(writer.write_table, group, row_group_size=ROW_GROUP)
+            for batch in group.to_batches(max_chunksize=SPAN):
+                hashes = column_hashes(batch)
+                digest.add(batch, hashes)
+                if observer is not None:
+                    observer.add(batch, hashes)
+        if writing is not None:
+            writing.result()
+    return digest, schema
 
-    def __init__(self, path: Path, types: dict[str, pa.DataType], observer: Watcher | None = None) -> None:
-        self.path = path
-        self.types = dict(types)
-        self.digest = ContentDigest()
-        self.observer = observer
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows_waiting = 0
-        self._writer: pq.ParquetWriter | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="slc-ops-write")
-        self._writing: Future[None] | None = None
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of contract columns."""
-        for field in batch.schema:
-            known = self.types.get(field.name, pa.null())
-            if self._writer is None:
-                self.types[field.name] = common_type(field.name, known, field.type)
-        self._waiting.append(batch)
-        self._rows_waiting += batch.num_rows
-        if self._rows_waiting >= ROW_GROUP:
-            self._flush(self._rows_waiting // ROW_GROUP * ROW_GROUP)
+def row_groups(types: dict[str, pa.DataType], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows in multiples of :data:`ROW_GROUP`, then the remaining ones, with one schema.
 
-    def close(self) -> pa.Schema:
-        """Write the remaining rows and return the schema; a window without rows gives a file without rows."""
-        writer = self._flush(self._rows_waiting)
-        self._wait()
-        writer.close()
-        self._thread.shutdown()
-        return writer.schema
+    The first group is buffered to know the types of all columns.
+    """
+    types, schema = dict(types), None
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        for field in batch.schema if schema is None else ():
+            types[field.name] = common_type(field.name, types.get(field.name, pa.null()), field.type)
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= ROW_GROUP:
+            schema = schema or schema_of(types)
+            rows = pa.Table.from_batches([fitted(each, schema) for each in waiting], schema)
+            whole = count // ROW_GROUP * ROW_GROUP
+            yield rows.slice(0, whole).combine_chunks()
+            waiting, count = rows.slice(whole).to_batches(), count - whole
+    schema = schema or schema_of(types)
+    yield pa.Table.from_batches([fitted(each, schema) for each in waiting], schema).combine_chunks()
 
-    def abandon(self) -> None:
-        """Close the file after an error; suppress further errors."""
-        self._thread.shutdown()
-        if self._writer is not None:
-            with suppress(OSError, pa.ArrowException):
-                self._writer.close()
 
-    def _flush(self, count: int) -> pq.ParquetWriter:
-        """Write the first ``count`` buffered rows."""
-        writer = self._writer = self._writer or self._open()
-        schema = writer.schema
-        rows = pa.Table.from_batches([self._fit(batch, schema) for batch in self._waiting], schema)
-        group = rows.slice(0, count).combine_chunks()
-        self._wait()
-        if count:
-            self._writing = self._thread.submit(writer.write_table, group, row_group_size=ROW_GROUP)
-        for batch in group.to_batches(max_chunksize=SPAN):
-            hashes = column_hashes(batch)
-            self.digest.add(batch, hashes)
-            if self.observer is not None:
-                self.observer.add(batch, hashes)
-        self._waiting = rows.slice(count).to_batches()
-        self._rows_waiting -= count
-        return writer
+def schema_of(types: dict[str, pa.DataType]) -> pa.Schema:
+    """Return the columns in the contract's order; one without any value has its first allowed type."""
+    known = {name: types[name] for name in CONTRACT_COLUMNS if name in types}
+    return pa.schema(
+        {name: pa_type(ALLOWED_TYPES[name][0]) if pt.is_null(kind) else kind for name, kind in known.items()}
+    )
 
-    def _wait(self) -> None:
-        if self._writing is not None:
-            self._writing.result()
 
-    def _open(self) -> pq.ParquetWriter:
-        fields = []
-        for name in CONTRACT_COLUMNS:
-            found = self.types.get(name)
-            if found is not None:
-                fields.append(pa.field(name, pa_type(ALLOWED_TYPES[name][0]) if pt.is_null(found) else found))
-        schema = pa.schema(fields)
-        try:
-            return log_writer(self.path, schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InputError(f"the log cannot be stored as Parquet: {error}; map other columns") from None
+def new_log(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Open the writer of a log; raise :class:`InputError` for a type that Parquet cannot store."""
+    try:
+        return log_writer(path, schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"the log cannot be stored as Parquet: {error}; map other columns") from None
 
-    def _fit(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        if batch.schema == schema:
-            return batch
-        columns = []
-        for field in schema:
-            if field.name not in batch.schema.names:
-                ones = field.name == "weight" and field.type == pa.float64()  # the default weight is 1
-                columns.append(
-                    pa.array(np.ones(batch.num_rows)) if ones else pa.nulls(batch.num_rows, field.type)
-                )
-                continue
-            values = batch.column(field.name)
-            common_type(field.name, field.type, values.type)
-            columns.append(cast(field.name, values, field.type))
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with all columns of the schema, in its types."""
+    if batch.schema == schema:
+        return batch
+    columns = []
+    for field in schema:
+        if field.name not in batch.schema.names:
+            ones = field.name == "weight" and field.type == pa.float64()  # the default weight is 1
+            columns.append(
+                pa.array(np.ones(batch.num_rows)) if ones else pa.nulls(batch.num_rows, field.type)
+            )
+            continue
+        values = batch.column(field.name)
+        common_type(field.name, field.type, values.type)
+        columns.append(cast(field.name, values, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def pa_type(name: str) -> pa.DataType:

@@ -14,8 +14,9 @@ import numpy as np
 from slc_ops.base.digests import digest_bytes
 from slc_ops.base.files import replacing
 from slc_ops.base.hashing import distinct, value_hashes
-from slc_ops.base.parquet import open_parquet
 from slc_ops.intake.manifest import WindowManifest
+from slc_ops.rows.reading import with_offsets
+from slc_ops.rows.stored import stored_batches
 
 FILE = "event_ids.npy"
 EXACT = 1 << 20
@@ -94,15 +95,12 @@ def _shared(mine: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:
 def rows_with(path: Path, hashes: np.ndarray, most: int) -> list[int]:
     """Return the positions of the first ``most`` rows whose id has one of the hashes."""
     rows: list[int] = []
-    first = 0
-    with open_parquet(path) as file:
-        for batch in file.iter_batches(columns=["event_id"]):
-            ids = batch.column(0)
-            again = np.isin(value_hashes(ids), hashes) & np.asarray(ids.is_valid())
-            rows += (np.flatnonzero(again) + first).tolist()
-            first += len(ids)
-            if len(rows) >= most:
-                break
+    for first, batch in with_offsets(stored_batches(path, ["event_id"])):
+        ids = batch.column(0)
+        again = np.isin(value_hashes(ids), hashes) & np.asarray(ids.is_valid())
+        rows += (np.flatnonzero(again) + first).tolist()
+        if len(rows) >= most:
+            break
     return rows[:most]
 
 
@@ -117,6 +115,5 @@ def _kept(manifest: WindowManifest) -> np.ndarray:
 
 
 def _hashes(path: Path) -> Iterator[np.ndarray]:
-    with open_parquet(path) as file:
-        for batch in file.iter_batches(columns=["event_id"]):
-            yield value_hashes(batch.column(0).drop_null())
+    for batch in stored_batches(path, ["event_id"]):
+        yield value_hashes(batch.column(0).drop_null())

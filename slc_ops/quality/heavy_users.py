@@ -20,17 +20,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slc_ops.base.files import replacing
-from slc_ops.base.hashing import combined_hashes, distinct
+from slc_ops.base.hashing import column_hashes, combined_hashes, distinct
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.base.text import count
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.result import Finding
 from slc_ops.quality.rows import WEIGHT_LIMIT
-from slc_ops.rows.stored import hashes_for, stored_batches
+from slc_ops.rows.reading import with_offsets
+from slc_ops.rows.stored import stored_batches
 
 _log = logging.getLogger(__name__)
 CODE = "user_item_limited"
 FILE = "pairs.parquet"
+PAIR = ("user_id", "item_id")
 LEAST = 5.0
 """Pairs below this multiple are not stored, so no limit can be lower."""
 SHOWN = 10
@@ -43,8 +45,6 @@ Hashes = NDArray[np.uint64]
 class Pairs:
     """Sums the weight of every (user, item) pair of a window."""
 
-    hashed = ("user_id", "item_id")
-
     def __init__(self) -> None:
         self._pairs: list[Hashes] = []
         self._items: list[Hashes] = []
@@ -53,7 +53,7 @@ class Pairs:
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Add rows; ``hashes`` are those of their columns."""
-        if {"user_id", "item_id"} <= set(batch.schema.names):
+        if set(PAIR) <= set(batch.schema.names):
             self._pairs.append(pair_hashes(hashes))
             self._items.append(hashes["item_id"])
             self._weights.append(weights(batch))
@@ -177,7 +177,7 @@ class Scaled:
 
 def scaled(manifest: WindowManifest, limit: float | None) -> Scaled:
     """Return the rows of heavy pairs; none without a limit, and in logs stored in parts."""
-    if limit is None or not {*Pairs.hashed} <= set(manifest.schema):
+    if limit is None or not set(PAIR) <= set(manifest.schema):
         return Scaled()
     if manifest.path.is_dir():
         _log.warning(
@@ -187,7 +187,7 @@ def scaled(manifest: WindowManifest, limit: float | None) -> Scaled:
     if not (manifest.directory / FILE).exists():
         pairs = Pairs()
         for batch in stored_batches(manifest.path):
-            pairs.add(batch, hashes_for(pairs, batch))
+            pairs.add(batch, column_hashes(batch))
         pairs.finish(manifest.directory)
     kept = read_parquet(manifest.directory / FILE)
     pair, times, others = (kept.column(name).to_numpy() for name in ("pair", "times", "others"))
@@ -202,10 +202,10 @@ def _rows_of(
     """Return the rows of heavy pairs, scaled to ``most`` times the usual weight."""
     order = np.argsort(pair)
     pair, times, most = pair[order], times[order], most[order]
-    rows, factors, first = [], [], 0
+    rows, factors = [], []
     shown: dict[int, dict[str, Any]] = {}
-    for batch in stored_batches(manifest.path):
-        found = pair_hashes(hashes_for(Pairs(), batch))
+    for first, batch in with_offsets(stored_batches(manifest.path, PAIR)):
+        found = pair_hashes(column_hashes(batch))
         place = np.minimum(np.searchsorted(pair, found), len(pair) - 1)
         here = np.flatnonzero(pair[place] == found)
         rows.append(here + first)
@@ -215,6 +215,5 @@ def _rows_of(
                 item = batch.column("item_id")[row].as_py()
                 shown[k] = {"row": first + row, "item_id": item, "rows": 0, TIMES: round(float(times[k]), 1)}
             shown[k]["rows"] += 1
-        first += batch.num_rows
     heaviest = sorted(shown.values(), key=lambda each: -float(each[TIMES]))[:SHOWN]
     return Scaled(np.concatenate(rows), np.concatenate(factors), heaviest)

@@ -11,16 +11,16 @@ from numpy.typing import DTypeLike
 
 from slc_ops.base.hashing import combined_hashes
 from slc_ops.base.window import Window
-from slc_ops.quality.rows import RowCheck, failures, flags, row_checks
+from slc_ops.quality.rows import RowCheck, failures, numbers, row_checks
 
 HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IDENTITY = ("user_id", "item_id", "event_time", "label")
 """Columns that identify a row; successes and failures of one time may be two weighted rows."""
-HASHED = ("event_id", *IDENTITY)
 PRIVATE = {"event_id", "user_id"}
 """Columns that may identify people: stored results never contain their values."""
+MAX_EXAMPLES = 10
 MERGE_ITEMS = 1_000_000
 MAX_VERSIONS = 100  # more are an error in the log; they are counted together
 
@@ -28,10 +28,9 @@ MAX_VERSIONS = 100  # more are an error in the log; they are counted together
 class Pass:
     """Sums over batches, from which the statistics are computed."""
 
-    def __init__(self, window: Window, logit_limit: float, max_examples: int) -> None:
+    def __init__(self, window: Window, logit_limit: float) -> None:
         self.checks = row_checks(window.start, window.end, logit_limit)
         self.logit_limit = logit_limit
-        self.max_examples = max_examples
         self.start_us = (window.start - EPOCH) // MICROSECOND
         self.hours = np.zeros(-(-(window.end - window.start) // HOUR), np.int64)
         self.rows = 0
@@ -49,7 +48,7 @@ class Pass:
         self._row_hashes: list[np.ndarray] = []
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Add one batch; ``hashes`` contains at least the columns :data:`HASHED`."""
+        """Add one batch; ``hashes`` are those of its columns."""
         failing = failures(batch, self.checks)
         for check in self.checks:
             if check.code in failing:
@@ -80,25 +79,29 @@ class Pass:
         rows = np.flatnonzero(failing)
         self.failed[check.code] += len(rows)
         examples = self.examples.setdefault(check.code, [])
-        for row in rows[: self.max_examples - len(examples)]:
+        for row in rows[: MAX_EXAMPLES - len(examples)]:
             examples.append(example(batch, int(row), self.rows, check.column))
         if len(rows):
             self._bad.append(rows + self.rows)
 
     def _count_numbers(self, batch: pa.RecordBatch, failing: dict[str, np.ndarray]) -> None:
-        if "label_not_binary" in failing:
-            label = batch.column("label").fill_null(0).to_numpy(zero_copy_only=False)
-            label = without(label, [failing["label_null"], failing["label_not_binary"]])
+        labels, scores = checked(batch, "label", failing), checked(batch, "logit", failing)
+        if labels is not None:
+            label = without(*labels)
             self.labels += (len(label), float(label.sum()))
-        whole, masks = logits(batch, failing, self.logit_limit)
-        logit = without(whole, masks)
-        if len(logit):
-            self.logits += (len(logit), float(logit.sum()), squares(logit))
-            self.low, self.high = min(self.low, float(logit.min())), max(self.high, float(logit.max()))
-            if self.low >= 0 and self.high <= 1 and "logit" in batch.schema.names:
-                self.readings += both_readings(batch, failing)
-            if "label_not_binary" in failing:
-                self.misfit += excess_nll(batch, failing, whole, masks)
+        are_logits = scores is not None
+        if scores is None and (found := checked(batch, "probability", failing)) is not None:
+            scores = as_logits(found[0], self.logit_limit), found[1]
+        if scores is None or not len(logit := without(*scores)):
+            return
+        self.logits += (len(logit), float(logit.sum()), squares(logit))
+        self.low, self.high = min(self.low, float(logit.min())), max(self.high, float(logit.max()))
+        if labels is not None:
+            bad = labels[1] | scores[1]
+            label, logit = without(labels[0], bad), without(scores[0], bad)
+            self.misfit += excess_nll(label, logit)
+            if are_logits and self.low >= 0 and self.high <= 1:
+                self.readings += both_readings(label, logit)
 
     def _count_names(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         names = batch.schema.names
@@ -118,7 +121,7 @@ class Pass:
         if "event_id" in names:
             ids = batch.column("event_id")
             found = hashes["event_id"]
-            self._id_hashes.append(found[flags(ids.is_valid())] if ids.null_count else found)
+            self._id_hashes.append(found[numbers(ids.is_valid())] if ids.null_count else found)
         if set(IDENTITY) <= set(names):
             self._row_hashes.append(combined_hashes(*(hashes[name] for name in IDENTITY)))
 
@@ -133,32 +136,28 @@ def item_counts(items: pa.Array) -> pa.Table:
     return pa.table({"item_id": counts.field("values"), "rows": counts.field("counts")})
 
 
-def logits(
-    batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the logits of a batch, also from probabilities, with masks of bad rows; empty without either."""
-    for column in ("logit", "probability"):
-        masks = [mask for code, mask in failing.items() if code.startswith(f"{column}_")]
-        if len(masks) < 2:  # absent, or of a wrong type and checked for nulls only
-            continue
-        values = batch.column(column).fill_null(0.0).to_numpy(zero_copy_only=False)
-        if column == "probability":
-            values = np.clip(values, 1e-6, 1 - 1e-6)
-            values = np.clip(np.log(values / (1 - values)), -limit, limit)
-        return values, masks
-    return np.empty(0), []
+def checked(
+    batch: pa.RecordBatch, column: str, failing: dict[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return a column's numbers with a mask of bad rows; None if it is absent or of a wrong type."""
+    masks = [mask for code, mask in failing.items() if code.startswith(f"{column}_")]
+    if len(masks) < 2:  # a wrong type is checked for nulls only
+        return None
+    return numbers(batch.column(column)), np.logical_or.reduce(masks)
 
 
-def excess_nll(
-    batch: pa.RecordBatch, failing: dict[str, np.ndarray], logit: np.ndarray, masks: list[np.ndarray]
-) -> tuple[int, float, float]:
+def as_logits(probability: np.ndarray, limit: float) -> np.ndarray:
+    """Return probabilities as logits within the limit."""
+    clipped = np.clip(probability, 1e-6, 1 - 1e-6)
+    logits: np.ndarray = np.clip(np.log(clipped / (1 - clipped)), -limit, limit)
+    return logits
+
+
+def excess_nll(label: np.ndarray, logit: np.ndarray) -> tuple[int, float, float]:
     """Return rows, sum and sum of squares of the excess NLL.
 
     It is the NLL of a row's label minus the NLL that the model expects, logit · (p − label).
     """
-    bad = [*masks, failing["label_null"], failing["label_not_binary"]]
-    label = without(batch.column("label").fill_null(0).to_numpy(zero_copy_only=False), bad)
-    logit = without(logit, bad)
     with np.errstate(over="ignore"):
         excess = logit * (1 / (1 + np.exp(-logit)) - label)
         return len(excess), float(excess.sum()), squares(excess)
@@ -169,27 +168,17 @@ def squares(values: np.ndarray) -> float:
     return float(np.einsum("i,i->", values, values))
 
 
-def both_readings(batch: pa.RecordBatch, failing: dict[str, np.ndarray]) -> tuple[float, float]:
-    """Return the NLL of the labels with the column ``logit`` as logits, and as probabilities."""
-    masks = [mask for code, mask in failing.items() if code.startswith(("label_", "logit_"))]
-    if "label_not_binary" not in failing:
-        return 0.0, 0.0
-    label, score = (
-        without(batch.column(name).fill_null(0).to_numpy(zero_copy_only=False), masks)
-        for name in ("label", "logit")
-    )
+def both_readings(label: np.ndarray, score: np.ndarray) -> tuple[float, float]:
+    """Return the NLL of the labels with the scores as logits, and as probabilities."""
     probability = np.clip(score, 1e-6, 1 - 1e-6)
     as_logits = np.logaddexp(0, score) - label * score
     as_probabilities = -np.where(label == 1, np.log(probability), np.log1p(-probability))
     return float(as_logits.sum()), float(as_probabilities.sum())
 
 
-def without(values: np.ndarray, masks: list[np.ndarray]) -> np.ndarray:
-    """Return the unmasked values; no copy if none is masked."""
-    if not any(mask.any() for mask in masks):
-        return values
-    kept: np.ndarray = values[~np.logical_or.reduce(masks)]
-    return kept
+def without(values: np.ndarray, bad: np.ndarray) -> np.ndarray:
+    """Return the rows that are not bad; no copy if none is."""
+    return values[~bad] if bad.any() else values
 
 
 def example(batch: pa.RecordBatch, row: int, offset: int, column: str) -> dict[str, Any]:

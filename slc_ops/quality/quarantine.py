@@ -17,6 +17,7 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.heavy_users import Scaled
 from slc_ops.quality.rows import DUPLICATE, failures, row_checks
 from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.reading import with_offsets
 
 NOBODY = Scaled()
 CLEAN = "clean.parquet"
@@ -64,7 +65,7 @@ class PutAside:
     ) -> int:
         """Return the number of failed rows; ``duplicate`` are the positions of rows with a repeated id."""
         checks = row_checks(self.window.start, self.window.end, self.logit_limit, self.seen)
-        offset = quarantined = 0
+        quarantined = 0
         with ExitStack() as files:
             bad_log = files.enter_context(parquet(bad_path, schema.append(pa.field("reason", pa.string()))))
             clean_log = None
@@ -72,7 +73,7 @@ class PutAside:
                 clean_log = files.enter_context(
                     parquet(clean_path, clean(self.heavy.applied(schema.empty_table(), 0)).schema)
                 )
-            for batch in rows:
+            for offset, batch in with_offsets(rows):
                 failing = failures(batch, checks)
                 failing[DUPLICATE] = np.isin(np.arange(offset, offset + batch.num_rows), duplicate)
                 table = pa.Table.from_batches([batch])
@@ -85,7 +86,6 @@ class PutAside:
                     quarantined += found.num_rows
                 if clean_log is not None:
                     clean_log.write_table(clean(scaled.filter(pc.invert(wrong))))
-                offset += batch.num_rows
         return quarantined
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from slc_ops.base.errors import DamagedFile, MissingFile
 from slc_ops.base.json_form import read_as, to_json
 from slc_ops.base.parquet import digest_log
 from slc_ops.intake.manifest import WindowManifest
@@ -73,13 +72,9 @@ class ValidationResult:
 
     def verify(self, manifest: WindowManifest, digest: Callable[[Path], str] = digest_log) -> None:
         """Raise :class:`~slc_ops.base.errors.DamagedFile` if the clean rows are not those written."""
-        if not self.clean_digest:
-            return
-        if not self.clean_path.exists():
-            raise MissingFile(self.clean_path)
-        replaced = WindowManifest.read(manifest.directory).digest != manifest.digest  # by late rows
-        if digest(self.clean_path) != self.clean_digest and not replaced:
-            raise DamagedFile(self.clean_path, "its rows are not those that validation kept")
+        if self.clean_digest:
+            what = "its rows are not those that validation kept"
+            manifest.check(self.clean_path, digest, self.clean_digest, what)
 
     def as_dict(self) -> dict[str, Any]:
         """Return a small JSON form, for tasks and the registry."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -33,49 +34,38 @@ def row_checks(
     ``seen`` are the hashes of event ids of earlier windows.
     """
 
+    def check(column: str, fault: str, rule: str, failing: Failing) -> RowCheck:
+        return RowCheck(f"{column}_{fault}", column, f"{column} {rule}", failing)
+
+    def number(column: str, fault: str, rule: str, wrong: Callable[[np.ndarray], np.ndarray]) -> RowCheck:
+        return check(column, fault, rule, lambda values: wrong(numbers(values)))
+
     def outside(values: pa.Array) -> np.ndarray:
         before = pc.less(values, pa.scalar(start, TIME))
-        return flags(pc.or_(before, pc.greater_equal(values, pa.scalar(end, TIME))))
+        return numbers(pc.or_(before, pc.greater_equal(values, pa.scalar(end, TIME))))
 
-    checks = [
-        RowCheck(f"{column}_null", column, f"{column} must not be null", nulls)
-        for column in (
-            "event_id",
-            "event_time",
-            "user_id",
-            "item_id",
-            "label",
-            "logit",
-            "probability",
-            "weight",
-        )
-    ]
-    checks += [
-        RowCheck(f"{column}_not_utf8", column, f"{column} must be UTF-8, without U+FFFF", not_utf8)
-        for column in TEXTS
-    ]
-    if seen is not None and len(seen):
-        checks.append(RowCheck(SEEN_BEFORE, "event_id", SEEN_BEFORE_SENTENCE, having(seen)))
+    never_null = ("event_id", "event_time", "user_id", "item_id", "label", "logit", "probability", "weight")
+    again = partial(np.isin, test_elements=np.empty(0) if seen is None else seen)
+    repeats = RowCheck(SEEN_BEFORE, "event_id", SEEN_BEFORE_SENTENCE, lambda ids: again(value_hashes(ids)))
     return (
-        *checks,
-        RowCheck("event_time_outside", "event_time", "event_time must lie inside the window", outside),
-        RowCheck("label_not_binary", "label", "label must be 0 or 1", not_binary),
-        RowCheck("logit_not_finite", "logit", "logit must be finite", not_finite),
-        RowCheck(
-            "logit_implausible",
-            "logit",
-            f"logit must lie within ±{logit_limit:g}",
-            beyond(-logit_limit, logit_limit),
+        *(check(column, "null", "must not be null", nulls) for column in never_null),
+        *(check(column, "not_utf8", "must be UTF-8, without U+FFFF", not_utf8) for column in TEXTS),
+        *((repeats,) if seen is not None and len(seen) else ()),
+        check("event_time", "outside", "must lie inside the window", outside),
+        number("label", "not_binary", "must be 0 or 1", lambda y: (y != 0) & (y != 1)),
+        number("logit", "not_finite", "must be finite", lambda x: ~np.isfinite(x)),
+        number(
+            "logit", "implausible", f"must lie within ±{logit_limit:g}", lambda x: np.abs(x) > logit_limit
         ),
-        RowCheck("probability_not_finite", "probability", "probability must be finite", not_finite),
-        RowCheck("probability_outside", "probability", "probability must lie in [0, 1]", beyond(0.0, 1.0)),
-        RowCheck("weight_not_finite", "weight", "weight must be finite", not_finite),
-        RowCheck("weight_negative", "weight", "weight must not be negative", beyond(0.0, np.inf)),
-        RowCheck(
-            "weight_implausible",
+        number("probability", "not_finite", "must be finite", lambda x: ~np.isfinite(x)),
+        number("probability", "outside", "must lie in [0, 1]", lambda p: (p < 0) | (p > 1)),
+        number("weight", "not_finite", "must be finite", lambda x: ~np.isfinite(x)),
+        number("weight", "negative", "must not be negative", lambda w: w < 0),
+        number(
             "weight",
-            f"weight must be 0 or lie between {1 / WEIGHT_LIMIT:g} and {WEIGHT_LIMIT:g}",
-            no_weight,
+            "implausible",
+            f"must be 0 or lie between {1 / WEIGHT_LIMIT:g} and {WEIGHT_LIMIT:g}",
+            lambda w: (w > WEIGHT_LIMIT) | ((w > 0) & (w < 1 / WEIGHT_LIMIT)),
         ),
     )
 
@@ -101,27 +91,22 @@ def failures(batch: pa.RecordBatch, checks: tuple[RowCheck, ...]) -> dict[str, n
         values = batch.column(check.column)
         if check.failing is not nulls and str(values.type) not in ALLOWED_TYPES[check.column]:
             continue
-        failing = check.failing(values)
-        before = failed_before.get(check.column)
-        if before is not None:
-            failing = failing & ~before
-            failed_before[check.column] = before | failing
-        else:
-            failed_before[check.column] = failing
-        found[check.code] = failing
+        before = failed_before.get(check.column, np.zeros(batch.num_rows, bool))
+        found[check.code] = check.failing(values) & ~before
+        failed_before[check.column] = before | found[check.code]
     return found
 
 
 def nulls(values: pa.Array) -> np.ndarray:
     """Mask rows without a value."""
-    return np.zeros(len(values), bool) if values.null_count == 0 else flags(values.is_null())
+    return np.zeros(len(values), bool) if values.null_count == 0 else numbers(values.is_null())
 
 
 def not_utf8(values: pa.Array) -> np.ndarray:
     """Mask rows whose text has U+FFFF: in the source, or in place of bytes that are not UTF-8."""
     if not pa.types.is_string(values.type) or largest_byte(values) < NO_CHARACTER.encode()[0]:
         return np.zeros(len(values), bool)
-    return flags(pc.match_substring(values, NO_CHARACTER))
+    return numbers(pc.match_substring(values, NO_CHARACTER))
 
 
 def largest_byte(texts: pa.Array) -> int:
@@ -131,48 +116,8 @@ def largest_byte(texts: pa.Array) -> int:
     return int(np.frombuffer(data, np.uint8)[first:last].max(initial=0)) if last > first else 0
 
 
-def not_binary(values: pa.Array) -> np.ndarray:
-    """Mask rows whose label is neither 0 nor 1."""
-    plain = values.fill_null(0).to_numpy(zero_copy_only=False)
-    wrong: np.ndarray = (plain != 0) & (plain != 1)
-    return wrong
-
-
-def not_finite(values: pa.Array) -> np.ndarray:
-    """Mask rows with NaN or an infinity."""
-    wrong: np.ndarray = ~np.isfinite(values.fill_null(0.0).to_numpy(zero_copy_only=False))
-    return wrong
-
-
-def having(seen: np.ndarray) -> Failing:
-    """Mask rows whose value has one of the hashes."""
-
-    def failing(values: pa.Array) -> np.ndarray:
-        wrong: np.ndarray = np.isin(value_hashes(values), seen)
-        return wrong
-
-    return failing
-
-
-def no_weight(values: pa.Array) -> np.ndarray:
-    """Mask rows whose weight is too large or too small for sums."""
-    plain = values.fill_null(0.0).to_numpy(zero_copy_only=False)
-    wrong: np.ndarray = (plain > WEIGHT_LIMIT) | ((plain > 0) & (plain < 1 / WEIGHT_LIMIT))
-    return wrong
-
-
-def beyond(low: float, high: float) -> Failing:
-    """Mask rows below ``low`` or above ``high``."""
-
-    def failing(values: pa.Array) -> np.ndarray:
-        plain = values.fill_null(max(low, 0.0)).to_numpy(zero_copy_only=False)
-        wrong: np.ndarray = (plain < low) | (plain > high)
-        return wrong
-
-    return failing
-
-
-def flags(mask: pa.Array) -> np.ndarray:
-    """Return a boolean Arrow array as NumPy; null is False."""
-    plain: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
+def numbers(values: pa.Array) -> np.ndarray:
+    """Return a column of numbers or booleans as NumPy; null is 0 or False."""
+    nothing = pa.scalar(0).cast(values.type)
+    plain: np.ndarray = values.fill_null(nothing).to_numpy(zero_copy_only=False)
     return plain

@@ -14,6 +14,15 @@ CHANGES = ("rows_unusual", "rows_by_day", "label_rate_shift", "label_rate_leap",
 ENOUGH_WINDOWS = 3
 """Minimum number of windows in the baseline for such a change to stop."""
 
+COUNTED = {
+    "rows_without_time": "rows without a time belong to no window",
+    REPEATED_TIMES: "repeated local times count as the first of the two; log in UTC",
+    SKIPPED_TIMES: "skipped local times are moved forward by the skipped time; log in UTC",
+    "columns_changed": "columns differ from the previous window: a missing weight is 1, a probability "
+    "becomes its logit, an integer and its text are one id",
+}
+"""Measures of which any count above 0 is a warning."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -70,22 +79,8 @@ def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
             "a window must come from one backbone version; on_new_backbone: split uses those of the newest",
             high=1,
         )  # fmt: skip
-    yield Rule(
-        "rows_without_time", "rows_without_time", "warning", "rows without a time belong to no window", high=0
-    )
-    yield Rule(
-        REPEATED_TIMES, REPEATED_TIMES, "warning",
-        "repeated local times count as the first of the two; log in UTC", high=0,
-    )  # fmt: skip
-    yield Rule(
-        SKIPPED_TIMES, SKIPPED_TIMES, "warning",
-        "skipped local times are moved forward by the skipped time; log in UTC", high=0,
-    )  # fmt: skip
-    yield Rule(
-        "columns_changed", "columns_changed", "warning",
-        "columns differ from the previous window: a missing weight is 1, a probability becomes its logit, "
-        "an integer and its text are one id", high=0,
-    )  # fmt: skip
+    for code, sentence in COUNTED.items():
+        yield Rule(code, code, "warning", sentence, high=0)
     yield Rule(
         "history_empty", "windows_before", "warning",
         "no earlier window has usable rows: rows, items, labels and logits are not compared",

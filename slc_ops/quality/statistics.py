@@ -18,15 +18,15 @@ from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.event_ids import keep_ids
 from slc_ops.quality.heavy_users import Pairs
-from slc_ops.quality.passes import HASHED, HOUR, Pass, short
+from slc_ops.quality.passes import HOUR, MAX_EXAMPLES, Pass, short
 from slc_ops.quality.rows import DUPLICATE
 from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.reading import with_offsets
 from slc_ops.rows.stored import later_occurrences, repeated, stored_batches
 
 FILE = "statistics.json"
 ITEMS = "items.parquet"
 VERSION = 6
-MAX_EXAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,9 @@ def key_of(manifest: WindowManifest, logit_limit: float) -> str:
 class RowStatistics:
     """Statistics of a window whose rows are added in order, by extraction (as its observer) or from disk."""
 
-    hashed = HASHED
-
     def __init__(self, window: Window, logit_limit: float) -> None:
         self.window, self.logit_limit = window, logit_limit
-        self._pass = Pass(window, logit_limit, MAX_EXAMPLES)
+        self._pass = Pass(window, logit_limit)
         self._repeats: Repeats | None = None
         self._pairs: Pairs | None = Pairs()
 
@@ -133,7 +131,7 @@ class Repeats:
 def repeats_of(run: Pass, manifest: WindowManifest) -> Repeats:
     """Return a pass's repeats, with duplicate ids verified on the rows."""
     hashes = run.take_id_hashes()
-    duplicates = later_occurrences(manifest.path, "event_id", repeated(hashes))
+    duplicates = later_occurrences(manifest.path, repeated(hashes))
     if "event_id" in manifest.schema:
         keep_ids(manifest.directory, manifest.rows, hashes)
     again = run.take_row_hashes()
@@ -191,11 +189,9 @@ def with_ids(examples: Sequence[dict[str, Any]], manifest: WindowManifest) -> li
     if "event_id" not in manifest.schema:
         return list(examples)
     ids: dict[int, Any] = {}
-    first = 0
-    for batch in stored_batches(manifest.path, ["event_id"]):
+    for first, batch in with_offsets(stored_batches(manifest.path, ["event_id"])):
         inside = [each["row"] for each in examples if first <= each["row"] < first + batch.num_rows]
         ids |= {row: short(batch.column(0)[row - first].as_py()) for row in inside}
-        first += batch.num_rows
     return [{"row": each["row"], "event_id": ids[each["row"]], **each} for each in examples]
 
 

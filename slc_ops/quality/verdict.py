@@ -17,11 +17,12 @@ from slc_ops.quality.event_ids import NOTHING, Seen, rows_with, seen_before
 from slc_ops.quality.heavy_users import Scaled, scaled
 from slc_ops.quality.measures import changed_columns, day_ratios, measures, most_unusual_day, usual_days
 from slc_ops.quality.own import own_evaluated
+from slc_ops.quality.passes import MAX_EXAMPLES
 from slc_ops.quality.quarantine import CLEAN, NOBODY, split
 from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
 from slc_ops.quality.rows import DUPLICATE, SEEN_BEFORE, row_checks
 from slc_ops.quality.rules import CHANGES, rules, softened
-from slc_ops.quality.statistics import MAX_EXAMPLES, Statistics, statistics_of, with_ids
+from slc_ops.quality.statistics import Statistics, statistics_of, with_ids
 from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.quality import Quality

@@ -17,10 +17,11 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.parquet import digest_log
 from slc_ops.intake.extract import Puller, pull
 from slc_ops.intake.labels import changed_labels
+from slc_ops.intake.writing import Watcher
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import open_source
 from slc_ops.rows.rows import Log
-from slc_ops.rows.stored import Divide, RowObserver, divide, show
+from slc_ops.rows.stored import Divide, divide, show
 
 
 class Engine(Puller, Protocol):
@@ -34,7 +35,7 @@ class Engine(Puller, Protocol):
         """Return the digest of a stored log's bytes."""
         ...
 
-    def show(self, path: Path, observer: RowObserver) -> None:
+    def show(self, path: Path, observer: Watcher) -> None:
         """Pass a stored log's rows to an observer."""
         ...
 

@@ -57,12 +57,12 @@ def as_table(frame: Frame, columns: Sequence[str] | None = None) -> pa.Table:
     absent = [name for name in wanted if name not in names]
     if absent:
         raise InputError(f"the frame has no column {', '.join(map(repr, absent))}; it has {', '.join(names)}")
-    arrow = _as_arrow(frame)
-    return pa.table({name: _column(arrow, frame, name, names.index(name)) for name in wanted})
+    values = _columns(frame)
+    return pa.table({name: column_array(values[names.index(name)], name) for name in wanted})
 
 
 def as_log(
-    frame: Frame, rename: Mapping[str, str] | None = None, *, name: str = "the frame", times: bool = False
+    frame: Frame, rename: Mapping[str, str] | None = None, *, name: str = "the frame"
 ) -> InteractionLog:
     """Return a frame's rows as a log; ``rename`` maps a contract's column to the frame's.
 
@@ -76,7 +76,7 @@ def as_log(
     rename = dict(rename or {})
     known = {rename.get(column, column) for column in CONTRACT_COLUMNS}
     table = as_table(frame, [column for column in column_names(frame) if column in known])
-    return InteractionLog(TableSource(table, name), rename=rename, times=times)
+    return InteractionLog(TableSource(table, name), rename=rename)
 
 
 def log_of(rows: Log | Frame) -> Log:
@@ -102,22 +102,13 @@ def _is_lazy(frame: Frame) -> bool:
     return type(frame).__name__ == "LazyFrame"
 
 
-def _as_arrow(frame: Frame) -> pa.Table | None:
-    """Return an Arrow-compatible frame as a table, without a copy; None for frames to read by column."""
-    if isinstance(frame, pa.Table):
-        return frame
-    if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
-    if isinstance(frame, Mapping) or hasattr(frame, "iloc"):
-        return None
-    return pa.table(frame)
-
-
-def _column(arrow: pa.Table | None, frame: Frame, name: str, position: int) -> Any:
-    if arrow is not None:
-        return arrow.column(position)
-    values = list(frame.values())[position] if isinstance(frame, Mapping) else frame.iloc[:, position]
-    return column_array(values, name)
+def _columns(frame: Frame) -> list[Any]:
+    """Return the columns as they are: those of pandas and of a mapping are converted one by one."""
+    if isinstance(frame, Mapping):
+        return list(frame.values())
+    if hasattr(frame, "iloc"):
+        return [frame.iloc[:, position] for position in range(len(frame.columns))]
+    return list((frame if isinstance(frame, pa.Table | pa.RecordBatch) else pa.table(frame)).columns)
 
 
 def column_array(values: Any, name: str) -> pa.Array:

@@ -25,7 +25,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.rows.columns import CONTRACT_COLUMNS
 from slc_ops.rows.loading import Loader
 from slc_ops.rows.passes import Partial, in_spans
-from slc_ops.rows.reading import Source, TableSource, open_source
+from slc_ops.rows.reading import Source, TableSource, open_source, with_offsets
 from slc_ops.rows.rows import (
     NO_COLUMNS,
     NO_LATER_ROW,
@@ -196,12 +196,10 @@ class InteractionLog(InSpans):
         used = [self._loader.called(name) for name in CONTRACT_COLUMNS if name != "event_id"]
         columns = [name for name in self._source.types if name in used]
         parts: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = [], []
-        first = 0
-        for batch in self._source.batches(columns):
+        for first, batch in with_offsets(self._source.batches(columns)):
             chosen = later[first : first + batch.num_rows]
             for part, rows in zip(parts, (~chosen, chosen), strict=True):
                 part.append(batch.take(as_arrow(np.flatnonzero(rows))))
-            first += batch.num_rows
         tables = [TableSource(pa.Table.from_batches(part)) for part in parts]
         before, after = (InteractionLog(table, rename=self._loader.rename) for table in tables)
         return before, after
@@ -237,8 +235,8 @@ class InteractionLog(InSpans):
             names += ["event_time"] if self._times_too and self.has("event_time") else []
         kept = {id(store): store.nbytes for store in self._columns.values() if not store.spilled}
         numbers = name in (*EVERY_FIT, "event_time")  # codes of users and slices stay in memory
-        loaded = self._loader.load(names, self._budget - sum(kept.values()) if numbers else math.inf)
-        found = loaded.ids.pop("item_id", None)
+        store, ids = self._loader.load(names, self._budget - sum(kept.values()) if numbers else math.inf)
+        found = ids.pop("item_id", None)
         if found is not None and self.items is None:
             self.items = found
         elif found is not None and not found.equals(self.items):
@@ -246,8 +244,8 @@ class InteractionLog(InSpans):
                 f"{self.describe()} holds {len(found)} items, but {len(self.items)} others were "
                 "expected: the cached data belong to other rows"
             )
-        self._ids |= loaded.ids
-        return dict.fromkeys(names, loaded.store)
+        self._ids |= ids
+        return dict.fromkeys(names, store)
 
     def _whole_column(self, name: str) -> NDArray[Any]:
         return self._column(name).read(name, 0, self.n_rows)

@@ -4,7 +4,6 @@ Ids become codes. The loader caches nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError
 from slc_ops.base.ids import as_ids, numbered
 from slc_ops.rows import columns as contract
-from slc_ops.rows.reading import Source, converted
+from slc_ops.rows.reading import Source, converted, with_offsets
 from slc_ops.rows.store import ColumnStore
 
 IDS = ("item_id", "user_id")
@@ -27,14 +26,6 @@ NUMBERS: dict[str, Callable[..., NDArray[Any]]] = {
     "weight": contract.as_weights,
     "event_time": contract.as_times,
 }
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """Columns of all rows under their names in the contract, and the ids of columns of codes."""
-
-    store: ColumnStore
-    ids: dict[str, pa.Array]
 
 
 class Loader:
@@ -56,23 +47,21 @@ class Loader:
         """Return the source's name of a column of the contract."""
         return self.rename.get(self._score(column), self._score(column))
 
-    def load(self, names: Sequence[str], budget: float) -> Loaded:
-        """Read these columns in one pass; above ``budget`` bytes they go to temporary files.
+    def load(self, names: Sequence[str], budget: float) -> tuple[ColumnStore, dict[str, pa.Array]]:
+        """Read these columns in one pass, and the ids of their codes; above ``budget`` bytes into files.
 
         Items, users and slice columns (any other column) become codes in order of first appearance; a missing
         value of a slice column has code −1.
         """
         store = ColumnStore(self.source.n_rows, {name: self._type(name) for name in names}, budget)
         ids = {name: Numbering(store, name) for name in names if name not in NUMBERS}
-        first = 0
-        for batch in self.source.batches([self.called(name) for name in names]):
+        for first, batch in with_offsets(self.source.batches([self.called(name) for name in names])):
             for name, column in zip(names, batch.columns, strict=True):
                 if name in ids:
                     ids[name].add(self._ids(name, column, first), first)
                 else:
                     store.write(name, first, self._numbers(name, column, first))
-            first += batch.num_rows
-        return Loaded(store, {name: numbering.finish() for name, numbering in ids.items()})
+        return store, {name: numbering.finish() for name, numbering in ids.items()}
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
         """Yield the first row number and the users of each batch."""
@@ -81,10 +70,8 @@ class Loader:
 
     def pieces(self, name: str) -> Iterator[tuple[int, pa.Array]]:
         """Yield the first row number and the unconverted values of one column, batch by batch."""
-        first = 0
-        for batch in self.source.batches([self.called(name)]):
+        for first, batch in with_offsets(self.source.batches([self.called(name)])):
             yield first, batch.column(0)
-            first += batch.num_rows
 
     def _score(self, name: str) -> str:
         return "probability" if name == "logit" and not self.has("logit") else name

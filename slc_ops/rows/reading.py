@@ -3,7 +3,7 @@
 A source has columns and a number of rows, and streams any of its columns in row order, any number of times.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
@@ -59,15 +59,11 @@ class ParquetSource:
             with pq.ParquetFile(path) as file:
                 self.types = {field.name: field.type for field in file.schema_arrow}
                 wanted = range(*(groups or (0, file.num_row_groups)))
-                self._group_rows = [file.metadata.row_group(k).num_rows for k in wanted]
+                self.group_rows = [file.metadata.row_group(k).num_rows for k in wanted]
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path} cannot be read as Parquet: {error}") from None
-        self.n_rows: int = sum(self._group_rows)
+        self.n_rows: int = sum(self.group_rows)
         self._path, self._groups = path, groups
-
-    def group_rows(self) -> list[int]:
-        """Return the number of rows of each row group."""
-        return list(self._group_rows)
 
     def batches(self, columns: Sequence[str], *, as_written: bool = False) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
@@ -107,6 +103,14 @@ class Joined:
         return f"{self._parts[0].describe()} and {len(self._parts) - 1} more"
 
 
+def with_offsets(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield each batch with the number of its first row."""
+    first = 0
+    for batch in batches:
+        yield first, batch
+        first += batch.num_rows
+
+
 def converted(
     source: Source,
     rename: Mapping[str, str],
@@ -123,14 +127,13 @@ def converted(
     try:
         return convert(column, *extra, first)
     except BadRowsError as error:
-        count = position = 0
+        count = 0
         called = rename.get(error.column, error.column)
-        for batch in source.batches([called]):
+        for position, batch in with_offsets(source.batches([called])):
             try:
                 convert(batch.column(0), *extra, position)
             except BadRowsError as another:
                 count += another.count if another.rule == error.rule else 0
-            position += batch.num_rows
         raise error.counted(count, source.describe(), called) from None
     except ColumnError as error:
         raise error.at(source.describe(), rename.get(error.column, error.column)) from None
@@ -149,8 +152,7 @@ class Completed:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         read = {name: self._probability if name == self._logit else name for name in columns}
         kept = [name for name in dict.fromkeys(read.values()) if name != self._weight]
-        first = 0
-        for batch in self._source.batches(kept or list(self._source.types)[:1]):
+        for first, batch in with_offsets(self._source.batches(kept or list(self._source.types)[:1])):
             values = {name: batch.column(each) for name, each in read.items() if each != self._weight}
             if self._logit in read:
                 scores = batch.column(self._probability)
@@ -159,7 +161,6 @@ class Completed:
                 values[self._logit] = as_arrow(found)
             if self._weight in read:
                 values[self._weight] = as_arrow(np.ones(batch.num_rows))
-            first += batch.num_rows
             yield pa.record_batch([values[name] for name in columns], list(columns))
 
     def describe(self) -> str:

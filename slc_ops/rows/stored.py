@@ -1,33 +1,22 @@
 """The rows of a stored log as written: passed to an observer, or divided into good and bad ones."""
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.base.hashing import distinct, value_hashes
+from slc_ops.base.hashing import column_hashes, distinct, value_hashes
 from slc_ops.base.parquet import digest_log, open_parquet
-from slc_ops.intake.writing import SPAN
+from slc_ops.intake.writing import SPAN, Watcher
+from slc_ops.rows.reading import with_offsets
 
 Divide = Callable[[Iterable[pa.RecordBatch], pa.Schema, np.ndarray, Path, Path | None], int]
 """Writes the bad rows of some batches to one file and the good ones to another (None: nowhere), and returns
 the number of bad ones. Arguments: the batches, their schema and the numbers of rows with an earlier event_id.
 It runs where the rows are."""
-
-
-class RowObserver(Protocol):
-    """Counts the rows that it receives."""
-
-    @property
-    def hashed(self) -> Sequence[str]:
-        """Return the columns whose hashes it needs."""
-
-    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Receive the next rows and the hashes of their columns."""
 
 
 def stored_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -42,15 +31,10 @@ def stored_schema(path: Path) -> pa.Schema:
         return file.schema_arrow
 
 
-def show(path: Path, observer: RowObserver) -> None:
+def show(path: Path, observer: Watcher) -> None:
     """Pass a log to an observer, from the first row to the last."""
     for batch in stored_batches(path):
-        observer.add(batch, hashes_for(observer, batch))
-
-
-def hashes_for(observer: RowObserver, batch: pa.RecordBatch) -> dict[str, np.ndarray]:
-    """Return the hashes of the columns that an observer needs."""
-    return {name: value_hashes(batch.column(name)) for name in observer.hashed if name in batch.schema.names}
+        observer.add(batch, column_hashes(batch))
 
 
 def divide(path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repeat: bool) -> tuple[int, str]:
@@ -62,7 +46,7 @@ def divide(path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repea
     repeated_rows = np.empty(0, np.int64)
     if ids_repeat and "event_id" in schema.names:
         hashes = [value_hashes(batch.column(0).drop_null()) for batch in stored_batches(path, ["event_id"])]
-        repeated_rows = later_occurrences(path, "event_id", repeated(np.concatenate(hashes)))
+        repeated_rows = later_occurrences(path, repeated(np.concatenate(hashes)))
     count = work(stored_batches(path), schema, repeated_rows, bad, clean)
     return count, "" if clean is None else digest_log(clean)
 
@@ -77,22 +61,20 @@ def repeated(hashes: np.ndarray) -> np.ndarray:
     return distinct(hashes[1:][hashes[1:] == hashes[:-1]])
 
 
-def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarray:
-    """Return the row numbers whose value of ``column`` occurred in an earlier row.
+def later_occurrences(path: Path, suspects: np.ndarray) -> np.ndarray:
+    """Return the numbers of the rows whose event_id occurred in an earlier row.
 
-    ``suspects`` are the repeated hashes; the values themselves are compared, so that two texts with one hash
+    ``suspects`` are the repeated hashes; the ids themselves are compared, so that two texts with one hash
     do not count as duplicates.
     """
     if not len(suspects):
         return np.empty(0, np.int64)
     numbers, values = [], []
-    offset = 0
-    for batch in stored_batches(path, [column]):
+    for offset, batch in with_offsets(stored_batches(path, ["event_id"])):
         ids = batch.column(0)
         candidate = np.isin(value_hashes(ids), suspects) & ids.is_valid().to_numpy(zero_copy_only=False)
         numbers.append(np.flatnonzero(candidate) + offset)
         values.append(ids.filter(pa.array(candidate)))
-        offset += len(ids)
     rows: np.ndarray = np.concatenate(numbers)[later(pa.chunked_array(values).combine_chunks())]
     return rows
 

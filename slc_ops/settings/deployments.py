@@ -12,9 +12,7 @@ from slc_ops.base.names import valid_name
 from slc_ops.base.window import Cadence, Window, day_start
 from slc_ops.settings.blocks import Decision, Forget, Notify, SettingsBlock
 from slc_ops.settings.quality import Quality
-from slc_ops.settings.sources import (
-    Source,
-)
+from slc_ops.settings.sources import Source
 from slc_ops.settings.window import Duration, Schedule, WindowGrid, as_schedule
 
 

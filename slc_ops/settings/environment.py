@@ -58,185 +58,156 @@ class Variables(BaseSettings):
         return f"{name} must be {rule}{shown}"
 
 
+def variable(name: str, default: Any = None, about: str | None = None, must: str = "", **rules: Any) -> Any:
+    """Return the field of a variable: ``about`` documents it, ``must`` is the rule for complaints."""
+    extra: Any = {"must": must} if must else None
+    return Field(default=default, validation_alias=name, description=about, json_schema_extra=extra, **rules)
+
+
 class PlaceVariables(Variables):
     """Paths and addresses of the installation."""
 
-    home: Path = Field(
-        default=Path("var"),
-        validation_alias="SLC_OPS_HOME",
-        description="windows, refreshes, reports (and the embedded databases)",
+    home: Path = variable(
+        "SLC_OPS_HOME", Path("var"), "windows, refreshes, reports (and the embedded databases)"
     )
-    deployments_file: Path = Field(
-        default=Path("dags/deployments.yaml"),
-        validation_alias="SLC_OPS_DEPLOYMENTS",
-        description="the deployments file, or a folder of such files (`*.yaml`)",
+    deployments_file: Path = variable(
+        "SLC_OPS_DEPLOYMENTS",
+        Path("dags/deployments.yaml"),
+        "the deployments file, or a folder of such files (`*.yaml`)",
     )
-    tracking_uri: str | None = Field(
-        default=None,
-        validation_alias="MLFLOW_TRACKING_URI",
-        description="MLflow; with a server also `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`; "
+    tracking_uri: str | None = variable(
+        "MLFLOW_TRACKING_URI",
+        about="MLflow; with a server also `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`; "
         "unset: `sqlite:///$SLC_OPS_HOME/mlflow/mlflow.db`",
     )
-    registry_uri: str | None = Field(
-        default=None,
-        validation_alias="MLFLOW_REGISTRY_URI",
-        description="MLflow's registry of versions and aliases, if it is not that of the runs; "
+    registry_uri: str | None = variable(
+        "MLFLOW_REGISTRY_URI",
+        about="MLflow's registry of versions and aliases, if it is not that of the runs; "
         "unset: `MLFLOW_TRACKING_URI`",
     )
-    ledger_url: str | None = Field(
-        default=None,
-        validation_alias="SLC_OPS_LEDGER_URL",
-        description="the ledger: `sqlite:///PATH` or `postgresql://…`; unset: `sqlite:///$SLC_OPS_HOME/ledger.db`",
+    ledger_url: str | None = variable(
+        "SLC_OPS_LEDGER_URL",
+        about="the ledger: `sqlite:///PATH` or `postgresql://…`; unset: `sqlite:///$SLC_OPS_HOME/ledger.db`",
     )
-    artifact_root: str | None = Field(
-        default=None,
-        validation_alias="SLC_OPS_ARTIFACT_ROOT",
-        description="artifacts, if MLflow is a file and not a server; "
-        "unset: `$SLC_OPS_HOME/mlflow/artifacts`",
+    artifact_root: str | None = variable(
+        "SLC_OPS_ARTIFACT_ROOT",
+        about="artifacts, if MLflow is a file and not a server; unset: `$SLC_OPS_HOME/mlflow/artifacts`",
     )
 
 
 class ServingVariables(Variables):
     """Variables of a serving host, where the home has no default."""
 
-    home: Path | None = Field(default=None, validation_alias="SLC_OPS_HOME")
+    home: Path | None = variable("SLC_OPS_HOME")
 
 
 class TerminalVariables(Variables):
     """Variables of the command line."""
 
-    actor: str | None = Field(
-        default=None,
-        validation_alias="SLC_OPS_ACTOR",
-        description="actor of promotions and rollbacks in the ledger; unset: the login name",
+    actor: str | None = variable(
+        "SLC_OPS_ACTOR", about="actor of promotions and rollbacks in the ledger; unset: the login name"
     )
-    log: Literal["json"] | None = Field(
-        default=None,
-        validation_alias="SLC_OPS_LOG",
-        description="`json`: log lines of the command line as JSON on standard error",
-        json_schema_extra={"must": "json or unset"},
+    log: Literal["json"] | None = variable(
+        "SLC_OPS_LOG",
+        about="`json`: log lines of the command line as JSON on standard error",
+        must="json or unset",
     )
 
 
 class RowVariables(Variables):
     """Memory and cluster for processing rows."""
 
-    memory_mb: int = Field(
-        default=512,
+    memory_mb: int = variable(
+        "SLC_OPS_MEMORY_MB",
+        512,
+        "megabytes of row data that a log may keep in memory; more goes to a temporary file",
+        must="a whole number of megabytes",
         ge=0,
         le=1 << 30,
-        validation_alias="SLC_OPS_MEMORY_MB",
-        description="megabytes of row data that a log may keep in memory; more goes to a temporary file",
-        json_schema_extra={"must": "a whole number of megabytes"},
     )
-    spark_master: str | None = Field(
-        default=None,
-        validation_alias="SLC_OPS_SPARK_MASTER",
-        description="the cluster of deployments with `engine: spark`, for example `spark://host:7077`",
+    spark_master: str | None = variable(
+        "SLC_OPS_SPARK_MASTER",
+        about="the cluster of deployments with `engine: spark`, for example `spark://host:7077`",
     )
-    spark_wait: float = Field(
-        default=60,
+    spark_wait: float = variable(
+        "SLC_OPS_SPARK_WAIT",
+        60,
+        "seconds to wait for an executor of the cluster before a refresh fails",
+        must="seconds, at most a day",
         ge=0,
         le=86_400,
-        validation_alias="SLC_OPS_SPARK_WAIT",
-        description="seconds to wait for an executor of the cluster before a refresh fails",
-        json_schema_extra={"must": "seconds, at most a day"},
     )
 
 
 class RegistryVariables(Variables):
     """Names of models in the registry, and the signing key of the ledger."""
 
-    ledger_key: Path | None = Field(
-        default=None,
-        validation_alias="SLC_OPS_LEDGER_KEY",
-        description="a file with a private Ed25519 key (PEM) that signs every row of the ledger; "
+    ledger_key: Path | None = variable(
+        "SLC_OPS_LEDGER_KEY",
+        about="a file with a private Ed25519 key (PEM) that signs every row of the ledger; "
         "unset: rows are chained and not signed",
     )
-
-    model_schema: str | None = Field(
-        default=None,
+    model_schema: str | None = variable(
+        "SLC_OPS_MODEL_SCHEMA",
+        about="`catalog.schema` before model names, for registries with three-level names",
+        must="a catalog and a schema, as in main.slc",
         pattern=r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$",
-        validation_alias="SLC_OPS_MODEL_SCHEMA",
-        description="`catalog.schema` before model names, for registries with three-level names",
-        json_schema_extra={"must": "a catalog and a schema, as in main.slc"},
     )
 
 
 class LinkVariables(Variables):
     """Addresses for links on pages."""
 
-    mlflow_url: str | None = Field(
-        default=None,
-        validation_alias="SLC_OPS_MLFLOW_URL",
-        description="address of MLflow for links in Airflow",
-    )
-    tracking_uri: str | None = Field(default=None, validation_alias="MLFLOW_TRACKING_URI")
-    airflow_url: str | None = Field(
-        default=None,
-        validation_alias="AIRFLOW__API__BASE_URL",
-        description="Airflow's address, for links in notifications from a terminal",
+    mlflow_url: str | None = variable("SLC_OPS_MLFLOW_URL", about="address of MLflow for links in Airflow")
+    tracking_uri: str | None = variable("MLFLOW_TRACKING_URI")
+    airflow_url: str | None = variable(
+        "AIRFLOW__API__BASE_URL", about="Airflow's address, for links in notifications from a terminal"
     )
 
 
 class MetricsVariables(Variables):
     """Variables of ``slc-ops metrics --listen``."""
 
-    host: str = Field(
-        default="127.0.0.1",
-        validation_alias="SLC_OPS_METRICS_HOST",
-        description="`slc-ops metrics --listen`: interface",
-    )
-    port: int = Field(
-        default=9109,
+    host: str = variable("SLC_OPS_METRICS_HOST", "127.0.0.1", "`slc-ops metrics --listen`: interface")
+    port: int = variable(
+        "SLC_OPS_METRICS_PORT",
+        9109,
+        "`slc-ops metrics --listen`: port",
+        must="a port, 0 to 65535",
         ge=0,
         le=65_535,
-        validation_alias="SLC_OPS_METRICS_PORT",
-        description="`slc-ops metrics --listen`: port",
-        json_schema_extra={"must": "a port, 0 to 65535"},
     )
-    token: SecretStr = Field(
-        default=SecretStr(""),
-        validation_alias="SLC_OPS_METRICS_TOKEN",
-        description="`slc-ops metrics --listen`: bearer token",
+    token: SecretStr = variable(
+        "SLC_OPS_METRICS_TOKEN", SecretStr(""), "`slc-ops metrics --listen`: bearer token"
     )
 
 
 class ServeVariables(Variables):
     """Variables of ``slc-ops serve``."""
 
-    token: SecretStr = Field(
-        default=SecretStr(""),
-        validation_alias="SLC_OPS_SERVE_TOKEN",
-        description="`slc-ops serve`: bearer token; unset: none, on loopback only",
+    token: SecretStr = variable(
+        "SLC_OPS_SERVE_TOKEN", SecretStr(""), "`slc-ops serve`: bearer token; unset: none, on loopback only"
     )
-    webhook_secret: SecretStr = Field(
-        default=SecretStr(""),
-        validation_alias="SLC_OPS_SERVE_WEBHOOK_SECRET",
-        description="`slc-ops serve`: secret of MLflow's webhooks; unset: no such route",
+    webhook_secret: SecretStr = variable(
+        "SLC_OPS_SERVE_WEBHOOK_SECRET",
+        SecretStr(""),
+        "`slc-ops serve`: secret of MLflow's webhooks; unset: no such route",
     )
 
 
 class ServiceVariables(Variables):
     """Variables of ``python -m slc_ops.production``."""
 
-    env_file: Path = Field(
-        default=Path(".env"),
-        validation_alias="SLC_OPS_ENV_FILE",
-        description="file that `python -m slc_ops.production service` reads",
+    env_file: Path = variable(
+        "SLC_OPS_ENV_FILE", Path(".env"), "file that `python -m slc_ops.production service` reads"
     )
-    compose_file: Path = Field(
-        default=Path("docker-compose.yaml"),
-        validation_alias="SLC_OPS_COMPOSE_FILE",
-        description="compose file that `python -m slc_ops.production service` reads",
+    compose_file: Path = variable(
+        "SLC_OPS_COMPOSE_FILE",
+        Path("docker-compose.yaml"),
+        "compose file that `python -m slc_ops.production service` reads",
     )
     # No description: documented with the variables of the compose file.
-    min_free_mb: int = Field(
-        default=512,
-        ge=0,
-        validation_alias="SLC_OPS_MIN_FREE_MB",
-        json_schema_extra={"must": "a whole number of megabytes"},
-    )
+    min_free_mb: int = variable("SLC_OPS_MIN_FREE_MB", 512, must="a whole number of megabytes", ge=0)
 
 
 GROUPS: tuple[type[Variables], ...] = (
@@ -319,13 +290,10 @@ class Installation:
 
     def zone_of(self, name: str) -> str:
         """Return the time zone of a deployment's windows; UTC if the file has no valid entry."""
-        if name in self.given:
-            return self.given[name].window.zone
         try:
-            good, _ = read_deployments(self.deployments_file)
+            return self.deployment(name).window.zone
         except SettingsError:
             return "UTC"
-        return good[name].window.zone if name in good else "UTC"
 
 
 def registered_model(deployment: str) -> str:

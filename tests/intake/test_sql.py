@@ -15,6 +15,7 @@ from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.sources import open_source
+from slc_ops.intake.sources.drivers import DRIVERS
 from slc_ops.intake.sources.sql import Query
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.sources import SqlSource
@@ -25,6 +26,7 @@ QUERY = """
         right_answer as label, score as logit
     from answers where at >= :window_start and at < :window_end
 """
+OPTIONS = DRIVERS["postgresql"].statement
 COLUMNS = ("event_id", "event_time", "user_id", "item_id", "label", "logit")
 
 
@@ -78,7 +80,7 @@ def test_postgresql_gives_exactly_the_window(tmp_path: Path, rows: pa.Table, ans
 
 @pytest.mark.slow
 def test_rows_are_streamed_in_batches_during_the_query(answers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slc_ops.intake.sources.drivers.BATCH_BYTES", 1)
+    monkeypatch.setitem(OPTIONS, "adbc.postgresql.batch_size_hint_bytes", "1")
     slowly = QUERY.replace("score as logit", "score as logit, pg_sleep(0.004)::text as group_id")
     batches = open_source(deployment(slowly).source, Path(), WEEK).batches()
     first = next(batches)
@@ -95,7 +97,7 @@ def test_rows_are_streamed_in_batches_during_the_query(answers: str, monkeypatch
 def test_an_aborted_extraction_ends_the_query_on_the_server(
     answers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slc_ops.intake.sources.drivers.BATCH_BYTES", 1)
+    monkeypatch.setitem(OPTIONS, "adbc.postgresql.batch_size_hint_bytes", "1")
     batches = open_source(deployment().source, Path(), WEEK).batches()
     next(batches)
     batches.close()  # type: ignore[attr-defined]  # a generator

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from slc_ops.base.errors import InputError, SettingsError, SlcError, SourceUnavailable
-from slc_ops.intake.sources.drivers import DRIVERS, Access
+from slc_ops.intake.sources.drivers import DRIVERS, Address
 from slc_ops.intake.sources.sql import Query
 from slc_ops.settings.sources import SqlSource
 from tests.intake.conftest import WEEK
@@ -20,8 +20,8 @@ def source(**settings: Any) -> SqlSource:
     return SqlSource.model_validate({"query": QUERY, "url_env": "LOGS", **settings})
 
 
-def access_of(url: sa.URL, settings: SqlSource) -> Access:
-    return DRIVERS[url.get_backend_name()].access(url, settings)
+def address_of(url: sa.URL, settings: SqlSource) -> Address:
+    return DRIVERS[url.get_backend_name()].address(url, settings)
 
 
 def asked(home: Path, monkeypatch: pytest.MonkeyPatch, url: str, **settings: Any) -> None:
@@ -31,40 +31,42 @@ def asked(home: Path, monkeypatch: pytest.MonkeyPatch, url: str, **settings: Any
 
 def test_a_snowflake_url_is_passed_to_the_driver_with_a_utc_session() -> None:
     url = sa.make_url("snowflake://ann:p%40ss@org-acc/logs/public?warehouse=small&role=reader")
-    found = access_of(url, source(limit_seconds=60))
-    place, _, query = str(found.address).partition("?")
+    address, options = address_of(url, source(limit_seconds=60))
+    place, _, query = str(address).partition("?")
     assert place == "ann:p%40ss@org-acc/logs/public"
     assert set(query.split("&")) == {
         "TIMEZONE=UTC", "STATEMENT_TIMEOUT_IN_SECONDS=60", "warehouse=small", "role=reader",
     }  # fmt: skip
-    assert "p%40ss" not in repr(found.options)
+    assert "p%40ss" not in repr(options)
+    found = DRIVERS["snowflake"]
     assert [found.name(name) for name in ("EVENT_ID", "Event", "at")] == ["event_id", "Event", "at"]
-    assert found.parameter == "cast(? as timestamp_tz)"
+    assert found.parameter(source()) == "cast(? as timestamp_tz)"
     assert found.value(WEEK.start) == "2026-01-05 00:00:00+00:00"
-    assert access_of(url, source(naive_time_zone="UTC")).parameter == "cast(? as timestamp_ntz)"
-    assert access_of(url, source(epoch_unit="s")).parameter == "?"
+    assert found.parameter(source(naive_time_zone="UTC")) == "cast(? as timestamp_ntz)"
+    assert found.parameter(source(epoch_unit="s")) == "?"
 
 
 def test_a_private_key_is_passed_to_the_driver_only() -> None:
-    found = access_of(sa.make_url("snowflake://ann@acc/logs?private_key_file=/keys/a.p8"), source())
-    assert found.options["adbc.snowflake.sql.client_option.jwt_private_key"] == "/keys/a.p8"
-    assert found.options["adbc.snowflake.sql.auth_type"] == "auth_jwt"
-    assert "private_key_file" not in str(found.address)
+    url = sa.make_url("snowflake://ann@acc/logs?private_key_file=/keys/a.p8")
+    address, options = address_of(url, source())
+    assert options["adbc.snowflake.sql.client_option.jwt_private_key"] == "/keys/a.p8"
+    assert options["adbc.snowflake.sql.auth_type"] == "auth_jwt"
+    assert "private_key_file" not in str(address)
 
 
 def test_a_bigquery_url_names_project_and_dataset() -> None:
-    found = access_of(sa.make_url("bigquery://my-project/logs?location=EU"), source())
+    _, options = address_of(sa.make_url("bigquery://my-project/logs?location=EU"), source())
     own = "adbc.bigquery.sql"
-    assert found.options == {
+    assert options == {
         f"{own}.project_id": "my-project", f"{own}.dataset_id": "logs", f"{own}.location": "EU",
     }  # fmt: skip
-    assert found.parameter == "cast(? as timestamp)"
+    assert DRIVERS["bigquery"].parameter(source()) == "cast(? as timestamp)"
     for wrong, said in (
         ("bigquery:///logs", "its project"),
         ("bigquery://p/d?key=1", "no parameter 'key'"),
     ):
         with pytest.raises(SettingsError, match=said):
-            access_of(sa.make_url(wrong), source())
+            address_of(sa.make_url(wrong), source())
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from slc_ops.base.hashing import column_hashes
 from slc_ops.quality.heavy_users import CODE, FILE, Pairs
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.stored import hashes_for
 from tests.quality.lake_bench import Bench
 
 
@@ -87,7 +87,7 @@ def test_rows_count_like_rows_of_weight_one(tmp_path: Path) -> None:
     rows = pa.record_batch({"user_id": user, "item_id": item})
     for name, batch in (("plain", rows), ("ones", rows.append_column("weight", pa.array(np.ones(20_000))))):
         pairs = Pairs()
-        pairs.add(batch, hashes_for(pairs, batch))
+        pairs.add(batch, column_hashes(batch))
         (tmp_path / name).mkdir()
         pairs.finish(tmp_path / name)
     plain, ones = (pq.read_table(tmp_path / name / FILE) for name in ("plain", "ones"))

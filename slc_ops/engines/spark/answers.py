@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.buffers import as_arrow
 from slc_ops.base.digests import digest_file
 from slc_ops.base.errors import InputError
@@ -16,14 +17,10 @@ from slc_ops.rows.rows import Columns, Kernel, Needs, Rows, joined
 
 
 @dataclass
-class Found:
+class Found(Additive):
     """Values by key, of some splits or files."""
 
     values: dict[Any, Any]
-
-    def merge(self, other: "Found") -> None:
-        """Add the values of further parts."""
-        self.values |= other.values
 
 
 def rows_after(timestamp: float, rows: SplitRows) -> Found:

@@ -17,9 +17,10 @@ from slc_ops.engines.spark.validation import changed_labels, divide, show
 from slc_ops.intake.extract import Pull
 from slc_ops.intake.labels import has_labels
 from slc_ops.intake.manifest import WindowManifest
+from slc_ops.intake.writing import Watcher
 from slc_ops.quality.statistics import RowStatistics
 from slc_ops.rows.reading import files_of
-from slc_ops.rows.stored import Divide, RowObserver
+from slc_ops.rows.stored import Divide
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,7 @@ class SparkEngine:
         found: Found = add_up(session, frame_of(session, files), task, len(files), 1)
         return digest_parts(found.values) if path.is_dir() else found.values[path.name]
 
-    def show(self, path: Path, observer: RowObserver) -> None:
+    def show(self, path: Path, observer: Watcher) -> None:
         """Pass a stored log to the statistics of a window, on the executors."""
         assert isinstance(observer, RowStatistics)  # noqa: S101 - the only observer of stored logs
         show(self.session, self.splits(path), observer)

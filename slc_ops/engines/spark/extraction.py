@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import make_directory
 from slc_ops.base.parquet import digest_parts, parts_of
@@ -39,17 +40,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Pulled:
+class Pulled(Additive):
     """The result of some parts: their files, and the counts of their rows if an observer asks for them."""
 
     counts: Counts | None
     written: Written
-
-    def merge(self, other: "Pulled") -> None:
-        """Add the parts that follow."""
-        if self.counts is not None and other.counts is not None:
-            self.counts.merge(other.counts)
-        self.written.merge(other.written)
 
 
 def pulled(pulling: PartPull, logit_limit: float | None, one: SourcePart) -> Pulled:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.digests import digest_file
 from slc_ops.base.files import replacing
 from slc_ops.base.hashing import ContentDigest
@@ -22,7 +23,7 @@ from slc_ops.intake.erased import Erased
 from slc_ops.intake.extract import in_contract
 from slc_ops.intake.labels import without_waiting
 from slc_ops.intake.sources.parquet import Parts, SourceFile
-from slc_ops.intake.writing import LogWriter, Watcher
+from slc_ops.intake.writing import Watcher, write_log
 from slc_ops.settings.sources import Mapped
 
 PART_ROWS = 1 << 21
@@ -70,22 +71,13 @@ def source_parts(source: InParts) -> list[SourcePart]:
 
 
 @dataclass
-class Written:
-    """Parts of a log: their rows, the digests of their content and bytes, and their notes; adds up."""
+class Written(Additive):
+    """Parts of a log: their rows, the digests of their content and bytes, and their notes."""
 
     rows: int = 0
     content: ContentDigest = field(default_factory=ContentDigest)
     files: dict[str, str] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
-
-    def merge(self, other: "Written") -> None:
-        """Add further parts."""
-        self.rows += other.rows
-        self.content.merge(other.content)
-        self.files |= other.files
-        self.notes = {
-            name: self.notes.get(name, 0) + other.notes.get(name, 0) for name in self.notes | other.notes
-        }
 
 
 @dataclass(frozen=True)
@@ -106,20 +98,13 @@ class PartPull:
         path = self.directory / part_name(one.number)
         notes: dict[str, Any] = {}
         with replacing(path) as temporary:
-            writer = LogWriter(temporary, self.types, observer)
-            try:
-                for batch in self._rows(one, notes):
-                    writer.add(batch)
-                writer.close()
-            except BaseException:  # an interrupt, too, must not leave a partial file
-                writer.abandon()
-                raise
+            content, _ = write_log(temporary, self.types, self._rows(one, notes), observer)
             digest = digest_file(temporary)
         counted = {name: count for name, count in notes.items() if isinstance(count, int)}
-        rows = writer.digest.rows
+        rows = content.rows
         if not rows:
             path.unlink()
-        return Written(rows, writer.digest, {path.name: digest} if rows else {}, counted)
+        return Written(rows, content, {path.name: digest} if rows else {}, counted)
 
     def _rows(self, one: SourcePart, notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         """Yield the window's rows in one part of the source."""
@@ -138,7 +123,7 @@ def empty_part(directory: Path, types: dict[str, pa.DataType]) -> dict[str, str]
     """Write the only part of a window without rows; return its name and digest."""
     path = directory / part_name(0)
     with replacing(path) as temporary:
-        LogWriter(temporary, types).close()
+        write_log(temporary, types, ())
         digest = digest_file(temporary)
     return {path.name: digest}
 

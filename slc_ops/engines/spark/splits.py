@@ -60,7 +60,7 @@ def plan_splits(files: Sequence[ParquetSource]) -> list[Split]:
     first = 0
     for file in files:
         begin, rows = 0, 0
-        sizes = file.group_rows()
+        sizes = file.group_rows
         for group, size in enumerate(sizes, 1):
             rows += size
             if rows >= SPLIT_ROWS or (group == len(sizes) and rows):

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.code_version import code_version
 from slc_ops.base.digests import digest_file
 from slc_ops.base.files import replacing_directory
-from slc_ops.base.hashing import combined_hashes, value_hashes
+from slc_ops.base.hashing import column_hashes, combined_hashes, value_hashes
 from slc_ops.base.parquet import digest_parts, part_name
 from slc_ops.base.window import Window
 from slc_ops.engines.spark.cluster import (
@@ -36,11 +37,11 @@ from slc_ops.engines.spark.log import frame_of
 from slc_ops.engines.spark.parts import drop_unfinished
 from slc_ops.engines.spark.splits import Split
 from slc_ops.intake.writing import SPAN
-from slc_ops.quality.passes import HASHED, IDENTITY, Pass, merged
+from slc_ops.quality.passes import IDENTITY, MAX_EXAMPLES, Pass, merged
 from slc_ops.quality.rows import failures, row_checks
-from slc_ops.quality.statistics import MAX_EXAMPLES, Repeats, RowStatistics
-from slc_ops.rows.reading import ParquetSource
-from slc_ops.rows.stored import Divide, hashes_for, stored_schema
+from slc_ops.quality.statistics import Repeats, RowStatistics
+from slc_ops.rows.reading import ParquetSource, with_offsets
+from slc_ops.rows.stored import Divide, stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +67,7 @@ def counted(window: Window, logit_limit: float, split: Split) -> "Counts":
     """Return the counts of one part of a stored log, in the spans of extraction."""
     counts = Counts(window, logit_limit)
     for batch in stored_batches(split):
-        counts.add(batch, hashes_for(counts, batch))
+        counts.add(batch, column_hashes(batch))
     return counts
 
 
@@ -79,7 +80,8 @@ def take(session: "SparkSession", splits: list[Split], counts: "Counts", statist
         )
         ids, rows = collected(session, again).to_pylist()[0].values()
     if ids:
-        later = later_ids(keyed(session, splits, Faults(statistics.window, statistics.logit_limit)), splits)
+        failing = partial(failing_rows, statistics.window, statistics.logit_limit)
+        later = later_ids(keyed(session, splits, failing), splits)
         failed += collected(session, later.selectExpr("count_if(not failing)")).column(0)[0].as_py()
         first = collected(session, later.orderBy("number", "row").limit(MAX_EXAMPLES)).to_pylist()
         examples = [{"row": splits[each["number"]].first + each["row"]} for each in first]
@@ -96,7 +98,7 @@ class PartPass(Pass):
         for code, found in other.examples.items():
             examples = self.examples.setdefault(code, [])
             numbered = [{**each, "row": each["row"] + self.rows} for each in found]
-            examples += numbered[: self.max_examples - len(examples)]
+            examples += numbered[: MAX_EXAMPLES - len(examples)]
         self.hours += other.hours
         self.labels += other.labels
         self.logits += other.logits
@@ -113,13 +115,11 @@ class PartPass(Pass):
         return {name: value for name, value in vars(self).items() if name != "checks"}
 
 
-class Counts:
+class Counts(Additive):
     """The counts of consecutive parts: receives the rows of one, and adds up."""
 
-    hashed = HASHED
-
     def __init__(self, window: Window, logit_limit: float) -> None:
-        self.run = PartPass(window, logit_limit, MAX_EXAMPLES)
+        self.run = PartPass(window, logit_limit)
         self.failed_rows = 0
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
@@ -129,35 +129,26 @@ class Counts:
         self.run.take_id_hashes()
         self.run.take_row_hashes()
 
-    def merge(self, other: "Counts") -> None:
-        """Add the parts that follow."""
-        self.run.merge(other.run)
-        self.failed_rows += other.failed_rows
+
+def failing_rows(window: Window, logit_limit: float, batch: pa.RecordBatch) -> pa.Array:
+    """Mark the rows that fail a check."""
+    checks = row_checks(window.start, window.end, logit_limit)
+    nothing = np.zeros(batch.num_rows, bool)
+    return pa.array(np.logical_or.reduce([nothing, *failures(batch, checks).values()]))
 
 
-@dataclass(frozen=True)
-class Faults:
-    """The checks of a window's rows."""
-
-    window: Window
-    logit_limit: float
-
-    def of(self, batch: pa.RecordBatch) -> pa.Array:
-        """Mark the rows that fail a check."""
-        checks = row_checks(self.window.start, self.window.end, self.logit_limit)
-        nothing = np.zeros(batch.num_rows, bool)
-        return pa.array(np.logical_or.reduce([nothing, *failures(batch, checks).values()]))
+Failing = Callable[[pa.RecordBatch], pa.Array]
 
 
 @dataclass(frozen=True)
 class Keys:
     """A task: part and row of every row, its event id, a hash of (user, item, time, label), and its label.
 
-    With ``faults`` it marks the rows that fail a check.
+    With ``failing`` it marks the rows that fail a check.
     """
 
     splits: Any
-    faults: Faults | None
+    failing: Failing | None
     code: str = field(default_factory=code_version)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -165,11 +156,9 @@ class Keys:
         check_code(self.code)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                first = 0
-                columns = () if self.faults else ("event_id", *IDENTITY)
-                for rows in stored_batches(self.splits.value[number], columns):
+                columns = () if self.failing else ("event_id", *IDENTITY)
+                for first, rows in with_offsets(stored_batches(self.splits.value[number], columns)):
                     yield self._keys(number, first, rows)
-                    first += rows.num_rows
 
     def _keys(self, number: int, first: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         count, names = rows.num_rows, rows.schema.names
@@ -184,15 +173,15 @@ class Keys:
             found["same"] = pa.array(same.view(np.int64))
         if "label" in names and rows.schema.field("label").type in (pa.int64(), pa.float64()):
             found["label"] = pc.cast(rows.column("label"), pa.float64(), safe=False)
-        if self.faults is not None:
-            found["failing"] = self.faults.of(rows)
+        if self.failing is not None:
+            found["failing"] = self.failing(rows)
         arrays = [found.get(each.name, pa.nulls(count, each.type)) for each in _ARROW]
         return pa.record_batch(arrays, schema=_ARROW)
 
 
-def keyed(session: "SparkSession", splits: Sequence[Split], faults: Faults | None = None) -> "DataFrame":
+def keyed(session: "SparkSession", splits: Sequence[Split], failing: Failing | None = None) -> "DataFrame":
     """Return the keys of all rows of a stored log."""
-    task = Keys(session.sparkContext.broadcast(list(splits)), faults)
+    task = Keys(session.sparkContext.broadcast(list(splits)), failing)
     return mapped(frame_of(session, splits), task, _KEYED)
 
 
@@ -232,16 +221,11 @@ def changed_labels(session: "SparkSession", old: Sequence[Split], new: Sequence[
 
 
 @dataclass
-class Divided:
+class Divided(Additive):
     """The result of some parts: the number of bad rows, and the digests of the clean parts."""
 
     bad: int
     clean: dict[str, str]
-
-    def merge(self, other: "Divided") -> None:
-        """Add further parts."""
-        self.bad += other.bad
-        self.clean |= other.clean
 
 
 def divide(

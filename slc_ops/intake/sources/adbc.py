@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.threads import made_ahead
 from slc_ops.intake.sources.bounds import BOUND, Patience, in_time, one_line
-from slc_ops.intake.sources.drivers import DRIVERS, Access
+from slc_ops.intake.sources.drivers import DRIVERS, Driver
 from slc_ops.settings.sources import SqlSource
 
 
@@ -43,23 +43,25 @@ def fetched(
     import adbc_driver_manager as manager
 
     driver = DRIVERS[url.get_backend_name()]
-    access = driver.access(url, source)
-    query = only_reading(BOUND.sub(access.parameter, source.query), access, shown)
-    values = [access.value(bounds[name]) for name in BOUND.findall(source.query)]
+    address, options = driver.address(url, source)
+    query = only_reading(BOUND.sub(driver.parameter(source), source.query), driver, shown)
+    values = [driver.value(bounds[name]) for name in BOUND.findall(source.query)]
+    where = {} if address is None else {"uri": address}
     dbapi = import_module(f"{driver.module}.dbapi")
     try:
-        with closing(dbapi.connect(**access.arguments)) as connection, connection.cursor() as cursor:
-            if access.remember is not None:
-                access.remember(connection, bounds)
+        opened = dbapi.connect(**where, db_kwargs=options, autocommit=driver.remember is None)
+        with closing(opened) as connection, connection.cursor() as cursor:
+            if driver.remember is not None:
+                driver.remember(connection, bounds)
             with limited(cursor, source, shown) as clock:
-                cursor.adbc_statement.set_options(**access.statement)
-                cursor.execute(query, values if access.remember is None else None)
+                cursor.adbc_statement.set_options(**driver.statement)
+                cursor.execute(query, values if driver.remember is None else None)
                 for batch in clock.with_each(iter(cursor.fetch_record_batch())):
-                    names = [access.name(name) for name in batch.schema.names]
+                    names = [driver.name(name) for name in batch.schema.names]
                     yield from cut(batch.columns, names, source.batch_rows)
     except (manager.Error, pa.ArrowException, OSError) as error:
         text = one_line(str(error)[max(str(error).find("ERROR:"), 0) :])  # drops the query before it
-        if access.may_pass(error, text):
+        if driver.may_pass(error, text):
             raise SourceUnavailable(f"the database {shown} failed: {text}") from None
         raise refusal(shown, text) from None
 
@@ -72,13 +74,13 @@ def refusal(shown: str, text: str) -> InputError:
     return InputError(f"the database {shown} refused the query, which may only read: {text}{hint}")
 
 
-def only_reading(query: str, access: Access, shown: str) -> str:
+def only_reading(query: str, driver: Driver, shown: str) -> str:
     """Return a query that cannot write.
 
     A subquery admits a single SELECT only. Warehouses have no read-only sessions: there, the user of the URL
     should have read access only.
     """
-    if access.read_only:
+    if driver.remember is not None:
         inner = query.rstrip().rstrip(";")
         return f"SELECT * FROM (\n{inner}\n) AS slc_ops_rows"  # noqa: S608 - the operator's own query
     if not re.match(r"\s*(select|with)\b", query, re.IGNORECASE):

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from slc_ops.base.errors import SettingsError
 from slc_ops.settings.sources import SqlSource
 
+Address = tuple[str | None, dict[str, str]]
+"""An address and the options of a connection; both may contain credentials."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LOGIN_SECONDS = 10
-BATCH_BYTES = 1 << 23
-"""Approximate size of the batches of PostgreSQL's driver."""
 REFUSED = {
     "INVALID_ARGUMENT", "INVALID_DATA", "NOT_FOUND", "NOT_IMPLEMENTED", "UNAUTHENTICATED", "UNAUTHORIZED",
 }  # fmt: skip
@@ -27,63 +27,9 @@ PASSING = ("canceling statement", "terminating connection", "out of memory", "No
 """PostgreSQL's messages for which a retry may succeed."""
 
 
-def same(value: Any) -> Any:
-    """Return the value unchanged."""
-    return value
-
-
 def may_pass(error: Exception, text: str) -> bool:
     """Return True when a retry may succeed, by the driver's status code."""
     return getattr(getattr(error, "status_code", None), "name", "") not in REFUSED
-
-
-@dataclass(frozen=True)
-class Access:
-    """Arguments of a driver, and the form of a query for it."""
-
-    address: str | None = field(repr=False)
-    options: dict[str, str] = field(repr=False)  # includes credentials
-    parameter: str = "?"
-    value: Callable[[Any], Any] = same
-    name: Callable[[str], str] = same
-    """Converts the names of columns."""
-    may_pass: Callable[[Exception, str], bool] = may_pass
-    """Returns True for an error (and its text) after which a retry may succeed."""
-    remember: Callable[[Any, Mapping[str, Any]], None] | None = None
-    """Stores the bounds in the session, for a query without parameters of its own."""
-    read_only: bool = False
-    """True if the session is read-only, and admits the query as a subquery only."""
-    statement: dict[str, str] = field(default_factory=dict)
-    """Options of the statement."""
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``connect``."""
-        address = {} if self.address is None else {"uri": self.address}
-        return {**address, "db_kwargs": self.options, "autocommit": not self.read_only}
-
-
-@dataclass(frozen=True)
-class Driver:
-    """A driver's module, its extra, and the function from a URL to the access."""
-
-    module: str
-    extra: str
-    access: Callable[[sa.URL, SqlSource], Access]
-
-
-def postgresql(url: sa.URL, source: SqlSource) -> Access:
-    """Return the access by binary COPY, which takes no parameters: the session stores the bounds."""
-    kind = "bigint" if source.epoch_unit else "timestamp" if source.naive_time_zone else "timestamptz"
-    return Access(
-        libpq_address(url),
-        {},
-        parameter=rf"current_setting('slc_ops.\1')::{kind}",
-        may_pass=may_pass_in_postgresql,
-        remember=remember,
-        read_only=True,
-        statement={"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)},
-    )
 
 
 def may_pass_in_postgresql(error: Exception, text: str) -> bool:
@@ -108,17 +54,17 @@ def remember(connection: Any, bounds: Mapping[str, Any]) -> None:
         cursor.fetchall()
 
 
-def libpq_address(url: sa.URL) -> str:
+def libpq_address(url: sa.URL, source: SqlSource) -> Address:
     """Return the database's address for libpq: a read-only session in UTC."""
     options = "-c timezone=UTC -c default_transaction_read_only=on"
     asked = url.set(drivername="postgresql").update_query_dict({"options": options, "connect_timeout": "10"})
     if (asked.host or "").startswith("/"):  # the directory of a socket
         asked = asked.set(host="").update_query_dict({"host": str(url.host)})
     place, _, query = asked.render_as_string(hide_password=False).partition("?")
-    return f"{place}?{query.replace('+', '%20')}"  # libpq does not decode a plus
+    return f"{place}?{query.replace('+', '%20')}", {}  # libpq does not decode a plus
 
 
-def flight(url: sa.URL, source: SqlSource) -> Access:
+def flight(url: sa.URL, source: SqlSource) -> Address:
     """Return the address of a Flight SQL server (Dremio, InfluxDB, Doris, …), with the login as options."""
     if url.drivername == "grpc":
         refuse_clear_text(url, "use grpc+tls://")
@@ -126,17 +72,14 @@ def flight(url: sa.URL, source: SqlSource) -> Access:
     seconds = str(source.limit_seconds)
     limits = {f"adbc.flight.sql.rpc.timeout_seconds.{each}": seconds for each in ("query", "fetch")}
     who = {"username": url.username, "password": str(url.password) if url.password else None}
-    return Access(
-        f"{url.drivername}://{host}" + (f":{url.port}" if url.port else ""),
-        limits | {name: value for name, value in who.items() if value is not None},
-    )
+    address = f"{url.drivername}://{host}" + (f":{url.port}" if url.port else "")
+    return address, limits | {name: value for name, value in who.items() if value is not None}
 
 
-def snowflake(url: sa.URL, source: SqlSource) -> Access:
+def snowflake(url: sa.URL, source: SqlSource) -> Address:
     """Return the address of ``snowflake://user:password@account/database/schema?warehouse=…&role=…``.
 
     ``private_key_file`` replaces the password for key-pair authentication; other parameters go to the driver.
-    Upper-case column names (unquoted identifiers) become lower case: ``EVENT_ID`` means ``event_id``.
     """
     query = {name: str(value) for name, value in url.query.items()}
     if query.get("protocol") == "http":
@@ -151,16 +94,10 @@ def snowflake(url: sa.URL, source: SqlSource) -> Access:
         options["adbc.snowflake.sql.client_option.jwt_private_key"] = key
     session = {"TIMEZONE": "UTC", "STATEMENT_TIMEOUT_IN_SECONDS": str(source.limit_seconds)}
     named = url.set(drivername="snowflake", query={**session, **query})
-    return Access(
-        named.render_as_string(hide_password=False).removeprefix("snowflake://"),
-        options,
-        parameter=typed(source, "timestamp_tz", "timestamp_ntz"),
-        value=spelled,
-        name=lambda name: name.lower() if name.isupper() else name,
-    )
+    return named.render_as_string(hide_password=False).removeprefix("snowflake://"), options
 
 
-def bigquery(url: sa.URL, source: SqlSource) -> Access:
+def bigquery(url: sa.URL, source: SqlSource) -> Address:
     """Return the options of ``bigquery://project/dataset?location=EU``, with the machine's credentials.
 
     ``credentials_path`` names another credentials file, ``credentials`` contains one.
@@ -183,19 +120,7 @@ def bigquery(url: sa.URL, source: SqlSource) -> Access:
             raise SettingsError(
                 f"a BigQuery URL has no parameter {name!r}; it takes location and credentials_path"
             )
-    return Access(None, options, parameter=typed(source, "timestamp", "datetime"), value=spelled)
-
-
-def typed(source: SqlSource, instant: str, local: str) -> str:
-    """Return a parameter cast to the type of the log's times: these drivers accept times as text only."""
-    if source.epoch_unit:
-        return "?"
-    return f"cast(? as {local if source.naive_time_zone else instant})"
-
-
-def spelled(value: Any) -> Any:
-    """Return a time as text; other values unchanged."""
-    return value.isoformat(sep=" ") if isinstance(value, datetime) else value
+    return None, options
 
 
 def refuse_clear_text(url: sa.URL, remedy: str) -> None:
@@ -204,10 +129,56 @@ def refuse_clear_text(url: sa.URL, remedy: str) -> None:
         raise SettingsError(f"{url.drivername}:// would send the password in the clear; {remedy}")
 
 
+@dataclass(frozen=True)
+class Driver:
+    """A driver's module, its extra, the address of a URL, and the form of a query."""
+
+    module: str
+    extra: str
+    address: Callable[[sa.URL, SqlSource], Address]
+    bound: str = "?"
+    """A bound in the query: ``\\1`` is its name, ``{kind}`` the type of the log's times."""
+    kinds: tuple[str, str, str] = ("", "", "")
+    """Types of timestamps, local times and numbers; "" needs no type."""
+    times_as_text: bool = False
+    lower_case: bool = False
+    """True if upper-case column names (unquoted identifiers) become lower case: ``EVENT_ID``."""
+    may_pass: Callable[[Exception, str], bool] = may_pass
+    """Returns True for an error (and its text) after which a retry may succeed."""
+    remember: Callable[[Any, Mapping[str, Any]], None] | None = None
+    """Stores the bounds in the session: it is read-only, and admits the query as a subquery only."""
+    statement: dict[str, str] = field(default_factory=dict)
+    """Options of the statement."""
+
+    def parameter(self, source: SqlSource) -> str:
+        """Return a bound in the query, cast to the type of the log's times."""
+        kind = self.kinds[2 if source.epoch_unit else 1 if source.naive_time_zone else 0]
+        return self.bound.format(kind=kind) if kind else "?"
+
+    def value(self, bound: Any) -> Any:
+        """Return the value of a bound."""
+        return bound.isoformat(sep=" ") if self.times_as_text and isinstance(bound, datetime) else bound
+
+    def name(self, column: str) -> str:
+        """Return the name of a column."""
+        return column.lower() if self.lower_case and column.isupper() else column
+
+
 DRIVERS = {
-    "bigquery": Driver("adbc_driver_bigquery", "bigquery", bigquery),
+    "bigquery": Driver(
+        "adbc_driver_bigquery", "bigquery", bigquery, "cast(? as {kind})", ("timestamp", "datetime", ""),
+        times_as_text=True,
+    ),
     "grpc": Driver("adbc_driver_flightsql", "warehouse", flight),
-    "postgresql": Driver("adbc_driver_postgresql", "warehouse", postgresql),
-    "snowflake": Driver("adbc_driver_snowflake", "snowflake", snowflake),
-}
+    "postgresql": Driver(  # binary COPY takes no parameters: the session stores the bounds
+        "adbc_driver_postgresql", "warehouse", libpq_address,
+        r"current_setting('slc_ops.\1')::{kind}", ("timestamptz", "timestamp", "bigint"),
+        may_pass=may_pass_in_postgresql, remember=remember,
+        statement={"adbc.postgresql.batch_size_hint_bytes": str(1 << 23)},
+    ),
+    "snowflake": Driver(
+        "adbc_driver_snowflake", "snowflake", snowflake, "cast(? as {kind})",
+        ("timestamp_tz", "timestamp_ntz", ""), times_as_text=True, lower_case=True,
+    ),
+}  # fmt: skip
 """Database → its driver; other databases need their SQLAlchemy dialect."""
