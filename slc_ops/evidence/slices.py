@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from slc_ops.base.ids import IdIndex
 from slc_ops.base.window import Window
 from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.rows import selection
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
-from slc_ops.rows.selection import extent, order_statistics
 
 TIME_SLICES = 7
 MAX_GROUPS = 50
@@ -99,7 +99,7 @@ def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:
 
 def time_range(log: Log) -> tuple[float, float]:
     """Return the first and the last timestamp of all rows."""
-    return _over_all(log, extent).timestamps
+    return selection.time_range(partial(_over_all, log))
 
 
 def time_quantiles(log: Log, shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -109,7 +109,7 @@ def time_quantiles(log: Log, shares: NDArray[np.float64]) -> NDArray[np.float64]
     # Interpolate linearly between the two order statistics around each position.
     position = shares * (log.n_rows - 1)
     ranks = np.unique(np.concatenate([np.floor(position), np.ceil(position)])).astype(np.int64)
-    values = order_statistics(partial(_over_all, log), ranks + 1, log.n_rows)
+    values = selection.order_statistics(partial(_over_all, log), ranks + 1, log.n_rows)
     return np.interp(position, ranks, values)
 
 

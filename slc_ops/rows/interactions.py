@@ -2,11 +2,10 @@
 
 A log is read once (:mod:`slc_ops.rows.loading`). The columns that every fit needs (code, label, logit,
 weight: 9 to 21 bytes a row) stay in memory or, beyond a budget, in a temporary file. The columns of some
-analyses (time, user, slice columns) are read on first use; with known items, so are all others.
+analyses (time, user, group) are read on first use; with known items, so are all others.
 """
 
 import math
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -24,12 +23,11 @@ from slc_ops.base.digests import digest_bytes
 from slc_ops.base.errors import InputError
 from slc_ops.rows.columns import CONTRACT_COLUMNS
 from slc_ops.rows.loading import Loader
-from slc_ops.rows.passes import Partial, in_spans
+from slc_ops.rows.passes import Partial, in_spans, workers
 from slc_ops.rows.reading import Source, TableSource, open_source, with_offsets
 from slc_ops.rows.rows import (
     NO_COLUMNS,
     NO_LATER_ROW,
-    SLICE_COLUMNS,
     TIME,
     Columns,
     InSpans,
@@ -70,7 +68,7 @@ class InteractionLog(InSpans):
         self._budget = memory_budget() if memory is None else memory
         self._reading = threading.RLock()
         self._columns: dict[str, ColumnStore] = {}  # columns read so far
-        self._ids: dict[str, pa.Array] = {}  # ids of users and slice columns
+        self._ids: dict[str, pa.Array] = {}  # ids of users and groups
         self._whole: tuple[InteractionLog, int] | None = None
         self._translation: pa.Array | None = None
         self.items: pa.Array = items
@@ -162,9 +160,9 @@ class InteractionLog(InSpans):
         return [self.rows(first, first + length, columns) for first in firsts]
 
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
-        """Return rows ``first`` to ``last`` (exclusive); users and slice columns as codes, −1 for no value.
+        """Return rows ``first`` to ``last`` (exclusive); users and groups as codes, −1 for no value.
 
-        Raises :class:`InputError` when times are requested and missing; missing users and slices are omitted.
+        Raises :class:`InputError` when times are requested and missing; missing users and groups are omitted.
         """
         if "time" in columns and not self.has("event_time"):
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
@@ -179,11 +177,7 @@ class InteractionLog(InSpans):
             read("weight") if self.weighted else None,
             read("event_time") if "time" in columns else None,
             read("user_id") if "user" in columns and self.has("user_id") else None,
-            {
-                name: read(column)
-                for name, column in SLICE_COLUMNS.items()
-                if name in columns and self.has(column)
-            },
+            read("group_id") if "group" in columns and self.has("group_id") else None,
         )
 
     def cut(self, timestamp: float) -> tuple["InteractionLog", "InteractionLog"]:
@@ -234,7 +228,7 @@ class InteractionLog(InSpans):
             names = [each for each in EVERY_FIT if each == "logit" or self.has(each)]
             names += ["event_time"] if self._times_too and self.has("event_time") else []
         kept = {id(store): store.nbytes for store in self._columns.values() if not store.spilled}
-        numbers = name in (*EVERY_FIT, "event_time")  # codes of users and slices stay in memory
+        numbers = name in (*EVERY_FIT, "event_time")  # codes of users and groups stay in memory
         store, ids = self._loader.load(names, self._budget - sum(kept.values()) if numbers else math.inf)
         found = ids.pop("item_id", None)
         if found is not None and self.items is None:
@@ -310,7 +304,7 @@ class InteractionLog(InSpans):
     @property
     def groups(self) -> pa.Array | None:
         """Return the distinct groups, as text, in order of appearance; None without ``group_id``."""
-        return self._meaning(SLICE_COLUMNS["group"])
+        return self._meaning("group_id")
 
     @cached_property
     def backbone_versions(self) -> tuple[str, ...]:
@@ -355,8 +349,8 @@ class InteractionLog(InSpans):
             data = chain((rows.codes, rows.label), (np.asarray(each, np.float64) for each in numbers))
             return bytes.fromhex(digest_bytes(np.ascontiguousarray(each).data for each in data))
 
-        workers = threads or len(os.sched_getaffinity(0))
-        return digest_bytes(chain(header, in_spans(of_span, self.n_rows, workers, _DIGEST_ROWS)))
+        spans = in_spans(of_span, self.n_rows, workers(threads), _DIGEST_ROWS)
+        return digest_bytes(chain(header, spans))
 
 
 def read_history(path: Path, rename: Mapping[str, str]) -> InteractionLog:

@@ -50,8 +50,7 @@ class Loader:
     def load(self, names: Sequence[str], budget: float) -> tuple[ColumnStore, dict[str, pa.Array]]:
         """Read these columns in one pass, and the ids of their codes; above ``budget`` bytes into files.
 
-        Items, users and slice columns (any other column) become codes in order of first appearance; a missing
-        value of a slice column has code −1.
+        Items, users and groups become codes in order of first appearance; a missing group has code −1.
         """
         store = ColumnStore(self.source.n_rows, {name: self._type(name) for name in names}, budget)
         ids = {name: Numbering(store, name) for name in names if name not in NUMBERS}

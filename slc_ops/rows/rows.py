@@ -1,8 +1,8 @@
 """Rows, and the protocols of their holders: sums of a kernel, local or on a cluster."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from slc_ops.rows.interactions import InteractionLog
 
 Floats = NDArray[np.float64]
-SLICE_COLUMNS = {"group": "group_id"}
-"""Columns that divide rows into slices, with their names in the contract: a pass gets their codes."""
 Columns = Set[Literal["time", "user", "group"]]  # columns of a pass beside code, label, logit and weight
 NO_COLUMNS: Columns = frozenset()
 TIME: Columns = frozenset({"time"})
@@ -25,10 +23,7 @@ NO_LATER_ROW = "no row of {} is later than the timestamp at which it is cut: the
 
 @dataclass(frozen=True)
 class Rows:
-    """Consecutive rows: item codes, 0/1 labels, logits, weights if present; other columns on request.
-
-    ``extra`` has the codes of slice columns by name, −1 where a row has no value.
-    """
+    """Consecutive rows: item codes, 0/1 labels, logits, weights if present; other columns on request."""
 
     codes: NDArray[np.int32]
     label: NDArray[np.int8]
@@ -36,34 +31,27 @@ class Rows:
     weight: NDArray[np.floating] | None = None
     time: Floats | None = None
     user: NDArray[np.integer] | None = None
-    extra: Mapping[str, NDArray[np.integer]] = field(default_factory=dict)
+    group: NDArray[np.integer] | None = None
+    """Codes of groups, −1 where a row has none."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def chosen(self, rows: slice | NDArray[Any]) -> "Rows":
         """Return some of the rows, by a slice (without a copy), a mask or their indices."""
-        return _each(lambda values: values[0][rows], [self])
-
-    @property
-    def group(self) -> NDArray[np.integer] | None:
-        """Return the group codes; None if they were not requested or the log has none."""
-        return self.extra.get("group")
+        columns: dict[str, Any] = {
+            name: None if values is None else values[rows] for name, values in vars(self).items()
+        }
+        return Rows(**columns)
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
     """Concatenate rows with the same columns."""
-    return _each(np.concatenate, parts)
-
-
-def _each(make: Callable[[list[Any]], Any], parts: Sequence[Rows]) -> Rows:
-    """Return rows whose columns are ``make`` of the parts' columns."""
-    columns: dict[str, Any] = {}
-    for each in fields(Rows)[:-1]:
-        values = [getattr(part, each.name) for part in parts]
-        columns[each.name] = None if values[0] is None else make(values)
-    extra = {name: make([part.extra[name] for part in parts]) for name in parts[0].extra}
-    return Rows(**columns, extra=extra)
+    columns: dict[str, Any] = {
+        name: None if values is None else np.concatenate([getattr(part, name) for part in parts])
+        for name, values in vars(parts[0]).items()
+    }
+    return Rows(**columns)
 
 
 def rows_per_item(size: int, rows: Rows) -> Totals:

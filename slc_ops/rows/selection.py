@@ -10,77 +10,58 @@ number. The result of a pass is small and adds up, so the rows may be local or o
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.time_bins import Ordered, ordered, unordered
-from slc_ops.rows.passes import Partial, Totals
-from slc_ops.rows.rows import Rows
+from slc_ops.rows.passes import Pieces, Totals
+from slc_ops.rows.rows import Kernel, Rows
 
 _DIGIT = 16  # bits that one pass determines
 _CELLS = 1 << _DIGIT
 
 
-@dataclass
-class Extent:
-    """The smallest and largest timestamp of rows with positive weight, as ordered bits."""
-
-    low: int
-    high: int
-
-    @property
-    def timestamps(self) -> tuple[float, float]:
-        """The smallest and the largest timestamp."""
-        low, high = unordered(np.array([self.low, self.high], np.uint64)).tolist()
-        return low, high
-
-    def merge(self, other: "Extent") -> None:
-        """Add another part."""
-        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+AddUp = Callable[[Kernel[Any]], Any]
+"""The sum of a kernel over all rows, local or on a cluster."""
 
 
-@dataclass(frozen=True)
-class Digit:
-    """One pass: sum the weights of the ranges ``[base, base + width)`` by the next 16 bits of a timestamp."""
-
-    bases: Ordered
-    width: int
-    shift: int
-
-    def __call__(self, rows: Rows) -> Totals:
-        """Return Σw per range and cell."""
-        assert rows.time is not None  # noqa: S101 - the pass requires times
-        bits = ordered(rows.time)
-        number = np.searchsorted(self.bases, bits, side="right") - 1
-        # Below the first base the difference wraps around to a number beyond any width.
-        inner = bits - self.bases[number]
-        inside = inner < np.uint64(self.width)
-        if rows.weight is not None:
-            inside &= rows.weight > 0
-        cell = number[inside] * _CELLS + (inner[inside] >> np.uint64(self.shift)).view(np.intp)
-        weight = None if rows.weight is None else rows.weight[inside]
-        mass = np.bincount(cell, weight, len(self.bases) * _CELLS)
-        return Totals(mass.astype(np.float64, copy=False))
+def time_range(add_up: AddUp) -> tuple[float, float]:
+    """Return the smallest and the largest timestamp of rows with positive weight."""
+    low, high = unordered(np.array(_extent(add_up), np.uint64)).tolist()
+    return low, high
 
 
-class AddUp(Protocol):
-    """The sum of a kernel over all rows, local or on a cluster."""
+def _extent(add_up: AddUp) -> tuple[int, int]:
+    """Return the same timestamps as ordered bits."""
+    found = add_up(_ends).all
+    return min(found), max(found)
 
-    def __call__(self, kernel: Callable[[Rows], Partial]) -> Partial: ...
 
-
-def extent(rows: Rows) -> Extent:
-    """Return the range of a span, without rows of weight 0."""
+def _ends(rows: Rows) -> Pieces[int]:
+    """Return the smallest and the largest timestamp of a span, without rows of weight 0."""
     assert rows.time is not None  # noqa: S101 - the pass requires times
     time = rows.time if rows.weight is None else rows.time[rows.weight > 0]
-    if len(time) == 0:
-        return Extent((1 << 64) - 1, 0)
-    low, high = ordered(np.array([time.min(), time.max()]))
-    return Extent(int(low), int(high))
+    return Pieces(ordered(np.array([time.min(), time.max()])).tolist() if len(time) else [])
+
+
+def _masses(bases: Ordered, width: int, shift: int, rows: Rows) -> Totals:
+    """Return Σw of the ranges ``[base, base + width)`` by the next 16 bits of a timestamp."""
+    assert rows.time is not None  # noqa: S101 - the pass requires times
+    bits = ordered(rows.time)
+    number = np.searchsorted(bases, bits, side="right") - 1
+    # Below the first base the difference wraps around to a number beyond any width.
+    inner = bits - bases[number]
+    inside = inner < np.uint64(width)
+    if rows.weight is not None:
+        inside &= rows.weight > 0
+    cell = number[inside] * _CELLS + (inner[inside] >> np.uint64(shift)).view(np.intp)
+    weight = None if rows.weight is None else rows.weight[inside]
+    mass = np.bincount(cell, weight, len(bases) * _CELLS)
+    return Totals(mass.astype(np.float64, copy=False))
 
 
 def quantile_edges(add_up: AddUp, bins: int) -> Floats:
@@ -90,26 +71,26 @@ def quantile_edges(add_up: AddUp, bins: int) -> Floats:
     >>> quantile_edges(lambda kernel: kernel(rows), 2).tolist()
     [0.0, 4.0, 9.0]
     """
-    span = add_up(extent)
-    low, high = span.timestamps
+    first, last = _extent(add_up)
+    low, high = unordered(np.array([first, last], np.uint64)).tolist()
     if low == high:
         return np.array([low, np.nextafter(high, np.inf)])
-    return np.unique(np.array([low, *_select(add_up, span, np.arange(1, bins), bins), high]))
+    return np.unique(np.array([low, *_select(add_up, first, last, np.arange(1, bins), bins), high]))
 
 
 def order_statistics(add_up: AddUp, ranks: NDArray[np.int_], n_rows: int) -> Floats:
     """Return the timestamps at these ranks (from 1) among ``n_rows`` rows without weights."""
-    return _select(add_up, add_up(extent), ranks, n_rows)
+    return _select(add_up, *_extent(add_up), ranks, n_rows)
 
 
-def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> Floats:
+def _select(add_up: AddUp, low: int, high: int, parts: NDArray[np.int_], of: int) -> Floats:
     """Return the timestamps at which the cumulative weight reaches ``parts / of`` of the total."""
-    width = span.high - span.low + 1
+    width = high - low + 1
     shift = max(0, (width - 1).bit_length() - _DIGIT)
-    bases, before, ranks = [span.low] * len(parts), np.zeros(len(parts)), np.empty(0)
+    bases, before, ranks = [low] * len(parts), np.zeros(len(parts)), np.empty(0)
     while True:
         distinct, rows = np.unique(np.array(bases, np.uint64), return_inverse=True)
-        mass = add_up(Digit(distinct, width, shift)).values.reshape(-1, _CELLS)
+        mass = add_up(partial(_masses, distinct, width, shift)).values.reshape(-1, _CELLS)
         if not len(ranks):
             ranks = float(mass[0].sum()) * parts / of
         for k, rank in enumerate(ranks):

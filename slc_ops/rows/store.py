@@ -45,7 +45,10 @@ class ColumnStore:
         for name, kind in self._types.items():
             if self.spilled:
                 # Stays open: the file disappears with its last reader.
-                self._files[name] = tempfile.TemporaryFile(prefix="slc-ops-", suffix=f".{name}")  # noqa: SIM115
+                file = tempfile.TemporaryFile(prefix="slc-ops-", suffix=f".{name}")  # noqa: SIM115
+                # A full disk is an error now, not a signal when the rows are written.
+                os.posix_fallocate(file.fileno(), 0, n_rows * kind.itemsize)
+                self._files[name] = file
             else:
                 self._arrays[name] = np.empty(n_rows, kind)
 
@@ -66,31 +69,19 @@ class ColumnStore:
 
     def write(self, name: str, first: int, values: NDArray[Any]) -> None:
         """Write ``values`` at rows ``first, first + 1, …``."""
-        first += self._begin
-        if not self.spilled:
-            self._arrays[name][first : first + len(values)] = values
-            return
-        kind = self._types[name]
-        data = np.ascontiguousarray(values, dtype=kind).data.cast("B")
-        position = first * kind.itemsize
-        while data:
-            written = os.pwrite(self._files[name].fileno(), data, position)
-            data, position = data[written:], position + written
+        self._rows(name, first, len(values))[:] = values
 
     def read(self, name: str, first: int, last: int) -> NDArray[Any]:
-        """Return rows ``first`` to ``last`` (exclusive): a view of memory, or a new array from the file."""
-        first, last = first + self._begin, min(last, self.n_rows) + self._begin
+        """Return rows ``first`` to ``last`` (exclusive), as a view of memory or of the file."""
+        return self._rows(name, first, min(last, self.n_rows) - first)
+
+    def _rows(self, name: str, first: int, count: int) -> NDArray[Any]:
+        first += self._begin
         if not self.spilled:
-            return self._arrays[name][first:last]
+            return self._arrays[name][first : first + count]
         kind = self._types[name]
-        result = np.empty(last - first, kind)
-        data, position = result.data.cast("B"), first * kind.itemsize
-        while data:
-            count = os.preadv(self._files[name].fileno(), [data], position)
-            if count == 0:
-                raise OSError(f"the temporary file of column {name!r} ended early")
-            data, position = data[count:], position + count
-        return result
+        # Only these rows are mapped, and only while they are in use.
+        return np.asarray(np.memmap(self._files[name], kind, "r+", first * kind.itemsize, count))
 
     def translated(self, name: str, mapping: NDArray[Any]) -> "ColumnStore":
         """Return a new store of one column, with every code ``c`` replaced by ``mapping[c]``."""

@@ -23,7 +23,7 @@ def model_of(name):
     found, v = columns(name), Variances(**VARIANCES[name])
     rows = Rows(
         found["item"].astype(np.int32), found["label"].astype(np.int8), found["logit"],
-        user=found["user"].astype(np.int32), extra={"group": found["group"].astype(np.int32)},
+        user=found["user"].astype(np.int32), group=found["group"].astype(np.int32),
     )  # fmt: skip
     standard = Standard(found["logit"].mean(), found["logit"].std())
     cells = Cells.of_pairs(20, 5, pairs_of(5, rows))

@@ -63,7 +63,7 @@ def test_groups_and_backbone_versions_are_read_on_request():
     log = InteractionLog.from_table(
         rows(group_id=["g", "h", "g", None], backbone_version=["2", "1", "2", None])
     )
-    assert log.rows(0, 4, {"group"}).extra["group"].tolist() == [0, 1, 0, -1]
+    assert log.rows(0, 4, {"group"}).group.tolist() == [0, 1, 0, -1]
     assert log.backbone_versions == ("1", "2")
 
 

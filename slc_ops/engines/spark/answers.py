@@ -48,7 +48,8 @@ def table(rows: SplitRows) -> Pieces[pa.Table]:
         users = pa.DictionaryArray.from_arrays(as_arrow(log.user_codes), log.users)
         table = table.append_column("user_id", users)
     if log.groups is not None:
-        codes = log.rows(0, log.n_rows, {"group"}).extra["group"]
+        codes = log.rows(0, log.n_rows, {"group"}).group
+        assert codes is not None  # noqa: S101 - the log has groups
         table = table.append_column("group_id", log.groups.take(pa.array(codes, mask=codes < 0)))
     return Pieces([table])
 

@@ -130,7 +130,7 @@ class SplitRows(InSpans):
             found.weight,
             found.time,
             users,
-            {name: self._groups[codes] for name, codes in found.extra.items()},
+            None if found.group is None else self._groups[found.group],
         )
 
     @cached_property
