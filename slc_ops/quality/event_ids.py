@@ -5,7 +5,7 @@ above that one in 2, 4, … of them, chosen by the hash itself, so that two wind
 sample contains few repeated ids, the columns themselves are read to find every such row.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +13,9 @@ import numpy as np
 
 from slc_ops.base.digests import digest_bytes
 from slc_ops.base.files import replacing
-from slc_ops.base.hashing import distinct, value_hashes
+from slc_ops.base.hashing import distinct
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.rows.reading import with_offsets
-from slc_ops.rows.stored import stored_batches
+from slc_ops.rows.stored import id_hashes
 
 FILE = "event_ids.npy"
 EXACT = 1 << 20
@@ -75,8 +74,8 @@ def seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], bud
     found = _shared(mine, (sampled(_kept(each), halved) for each in known))
     rows = min(len(found) << halved, manifest.rows)
     if halved and 0 < rows <= budget * manifest.rows:  # within the budget: find every row
-        mine = distinct(np.concatenate(list(_hashes(manifest.path))))
-        found = _shared(mine, (part for each in known for part in _hashes(each.path)))
+        mine = distinct(np.concatenate(list(id_hashes(manifest.path))))
+        found = _shared(mine, (part for each in known for part in id_hashes(each.path)))
         rows = len(found)
     return Seen(found, rows) if rows else NOTHING
 
@@ -92,28 +91,11 @@ def _shared(mine: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:
     return mine[again]
 
 
-def rows_with(path: Path, hashes: np.ndarray, most: int) -> list[int]:
-    """Return the positions of the first ``most`` rows whose id has one of the hashes."""
-    rows: list[int] = []
-    for first, batch in with_offsets(stored_batches(path, ["event_id"])):
-        ids = batch.column(0)
-        again = np.isin(value_hashes(ids), hashes) & np.asarray(ids.is_valid())
-        rows += (np.flatnonzero(again) + first).tolist()
-        if len(rows) >= most:
-            break
-    return rows[:most]
-
-
 def _kept(manifest: WindowManifest) -> np.ndarray:
     path = manifest.directory / FILE
     if path.exists():
         kept: np.ndarray = np.load(path, allow_pickle=False)
         return kept
     halved = level(manifest.rows)
-    parts = [sampled(part, halved) for part in _hashes(manifest.path)]
+    parts = [sampled(part, halved) for part in id_hashes(manifest.path)]
     return keep_ids(manifest.directory, manifest.rows, np.concatenate([NOTHING.hashes, *parts]))
-
-
-def _hashes(path: Path) -> Iterator[np.ndarray]:
-    for batch in stored_batches(path, ["event_id"]):
-        yield value_hashes(batch.column(0).drop_null())

@@ -43,9 +43,9 @@ class Pass:
         self.low, self.high = np.inf, -np.inf
         self.versions: Counter[str] = Counter()
         self._items: list[pa.Table] = []
-        self._bad: list[np.ndarray] = []  # row numbers
-        self._id_hashes: list[np.ndarray] = []
-        self._row_hashes: list[np.ndarray] = []
+        self.bad_rows: list[np.ndarray] = []  # positions, once per failed check
+        self.id_hashes: list[np.ndarray] = []
+        self.row_hashes: list[np.ndarray] = []  # of (user, item, time, label)
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Add one batch; ``hashes`` are those of its columns."""
@@ -56,18 +56,6 @@ class Pass:
         self._count_numbers(batch, failing)
         self._count_names(batch, hashes)
         self.rows += batch.num_rows
-
-    def take_bad_rows(self) -> np.ndarray:
-        """Return and release the positions of rows that fail a check; once per failed check."""
-        return taken(self._bad, np.int64)
-
-    def take_id_hashes(self) -> np.ndarray:
-        """Return and release the hashes of all event ids."""
-        return taken(self._id_hashes)
-
-    def take_row_hashes(self) -> np.ndarray:
-        """Return and release the hashes of all (user, item, time, label)."""
-        return taken(self._row_hashes)
 
     def distinct_items(self) -> pa.Table:
         """Return item_id and its number of rows."""
@@ -82,7 +70,7 @@ class Pass:
         for row in rows[: MAX_EXAMPLES - len(examples)]:
             examples.append(example(batch, int(row), self.rows, check.column))
         if len(rows):
-            self._bad.append(rows + self.rows)
+            self.bad_rows.append(rows + self.rows)
 
     def _count_numbers(self, batch: pa.RecordBatch, failing: dict[str, np.ndarray]) -> None:
         labels, scores = checked(batch, "label", failing), checked(batch, "logit", failing)
@@ -121,9 +109,9 @@ class Pass:
         if "event_id" in names:
             ids = batch.column("event_id")
             found = hashes["event_id"]
-            self._id_hashes.append(found[numbers(ids.is_valid())] if ids.null_count else found)
+            self.id_hashes.append(found[numbers(ids.is_valid())] if ids.null_count else found)
         if set(IDENTITY) <= set(names):
-            self._row_hashes.append(combined_hashes(*(hashes[name] for name in IDENTITY)))
+            self.row_hashes.append(combined_hashes(*(hashes[name] for name in IDENTITY)))
 
     def _count_version(self, name: str, count: int) -> None:
         known = name in self.versions or len(self.versions) < MAX_VERSIONS

@@ -1,4 +1,4 @@
-"""Split a log: valid rows go to one file, the others to a second one with their reasons."""
+"""Split a log: valid rows go to one file, the others to a second one with a column ``reason``."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,36 +13,11 @@ import pyarrow.parquet as pq
 from slc_ops.base.files import replacing
 from slc_ops.base.parquet import log_writer
 from slc_ops.base.window import Window
-from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.heavy_users import Scaled
 from slc_ops.quality.rows import DUPLICATE, failures, row_checks
-from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.reading import with_offsets
 
 NOBODY = Scaled()
-CLEAN = "clean.parquet"
-QUARANTINE = "quarantine.parquet"
-
-
-def split(
-    manifest: WindowManifest,
-    logit_limit: float,
-    engine: Engine = LOCAL,
-    *,
-    ids_repeat: bool = True,
-    keep_clean: bool = True,
-    seen: np.ndarray | None = None,
-    heavy: Scaled = NOBODY,
-) -> tuple[int, str]:
-    """Write ``quarantine.parquet`` (with a column ``reason``) and ``clean.parquet``.
-
-    Returns the number of rows in the former, and the digest of the latter. Without ``keep_clean`` no clean
-    log is written: a stopped window has none.
-    """
-    directory = manifest.directory.absolute()
-    clean_path = directory / CLEAN if keep_clean else None
-    rows = PutAside(manifest.window, logit_limit, seen, heavy)
-    return engine.divide(manifest.path, rows, directory / QUARANTINE, clean_path, ids_repeat=ids_repeat)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from slc_ops.base.json_form import read_as, to_json
+from slc_ops.base.json_form import JsonForm
 from slc_ops.base.parquet import digest_log
 from slc_ops.intake.manifest import WindowManifest
 
@@ -52,7 +52,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class ValidationResult:
+class ValidationResult(JsonForm):
     """The suite's verdict on a window. ``clean_path`` contains the usable rows.
 
     ``clean_digest`` is the digest of its bytes; empty if it is the extracted log, whose digest is in the
@@ -76,13 +76,8 @@ class ValidationResult:
             what = "its rows are not those that validation kept"
             manifest.check(self.clean_path, digest, self.clean_digest, what)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return a small JSON form, for tasks and the registry."""
-        form: dict[str, Any] = to_json(self)
-        return form
-
     def file_form(self) -> dict[str, Any]:
-        """Return the same with file names only: a window may be moved."""
+        """Return the JSON form with file names only: a window may be moved."""
         value = self.as_dict()
         return value | {name: Path(value[name]).name for name in PLACES}
 
@@ -90,4 +85,4 @@ class ValidationResult:
     def from_file(cls, directory: Path, value: dict[str, Any]) -> "ValidationResult":
         """Read the result of :meth:`file_form` from the window's directory."""
         places = {name: directory / value[name] for name in PLACES}
-        return read_as(cls, {each.name: value[each.name] for each in fields(cls)} | places)
+        return cls.from_dict({each.name: value[each.name] for each in fields(cls)} | places)

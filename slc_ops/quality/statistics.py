@@ -18,7 +18,7 @@ from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.event_ids import keep_ids
 from slc_ops.quality.heavy_users import Pairs
-from slc_ops.quality.passes import HOUR, MAX_EXAMPLES, Pass, short
+from slc_ops.quality.passes import HOUR, MAX_EXAMPLES, Pass, short, taken
 from slc_ops.quality.rows import DUPLICATE
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.reading import with_offsets
@@ -130,15 +130,15 @@ class Repeats:
 
 def repeats_of(run: Pass, manifest: WindowManifest) -> Repeats:
     """Return a pass's repeats, with duplicate ids verified on the rows."""
-    hashes = run.take_id_hashes()
+    hashes = taken(run.id_hashes)
     duplicates = later_occurrences(manifest.path, repeated(hashes))
     if "event_id" in manifest.schema:
         keep_ids(manifest.directory, manifest.rows, hashes)
-    again = run.take_row_hashes()
+    again = taken(run.row_hashes)
     again.sort()
     return Repeats(
         ids=len(duplicates),
-        failed_rows=len(np.union1d(run.take_bad_rows(), duplicates)),
+        failed_rows=len(np.union1d(taken(run.bad_rows, np.int64), duplicates)),
         rows=int((again[1:] == again[:-1]).sum()),
         examples=[{"row": row} for row in duplicates[:MAX_EXAMPLES].tolist()],
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -13,21 +14,24 @@ from slc_ops.intake.contract import REPEATED_TIMES, SKIPPED_TIMES
 from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_index, write_page
-from slc_ops.quality.event_ids import NOTHING, Seen, rows_with, seen_before
+from slc_ops.quality.event_ids import NOTHING, Seen, seen_before
 from slc_ops.quality.heavy_users import Scaled, scaled
 from slc_ops.quality.measures import changed_columns, day_ratios, measures, most_unusual_day, usual_days
 from slc_ops.quality.own import own_evaluated
 from slc_ops.quality.passes import MAX_EXAMPLES
-from slc_ops.quality.quarantine import CLEAN, NOBODY, split
+from slc_ops.quality.quarantine import PutAside
 from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
 from slc_ops.quality.rows import DUPLICATE, SEEN_BEFORE, row_checks
 from slc_ops.quality.rules import CHANGES, rules, softened
 from slc_ops.quality.statistics import Statistics, statistics_of, with_ids
 from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.stored import rows_with_ids
 from slc_ops.settings.quality import Quality
 
 VERSION = 12
+CLEAN = "clean.parquet"
+QUARANTINE = "quarantine.parquet"
 NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)
 
 
@@ -168,12 +172,12 @@ def with_seen(now: Statistics, manifest: WindowManifest, seen: Seen) -> Statisti
     """Return the statistics with the rows whose event id an earlier window had."""
     if not seen.rows:
         return now
-    rows = rows_with(manifest.path, seen.hashes, MAX_EXAMPLES)
+    again = chain.from_iterable(rows for rows, _ in rows_with_ids(manifest.path, seen.hashes))
     return replace(
         now,
         failed={**now.failed, SEEN_BEFORE: seen.rows},
         failed_rows=min(now.failed_rows + seen.rows, now.rows),
-        examples={**now.examples, SEEN_BEFORE: [{"row": row} for row in rows]},
+        examples={**now.examples, SEEN_BEFORE: [{"row": int(row)} for row in islice(again, MAX_EXAMPLES)]},
     )
 
 
@@ -182,9 +186,9 @@ def settle(
     now: Statistics,
     findings: list[Finding],
     quality: Quality,
-    engine: Engine = LOCAL,
-    seen: Seen = NOTHING,
-    heavy: Scaled = NOBODY,
+    engine: Engine,
+    seen: Seen,
+    heavy: Scaled,
 ) -> ValidationResult:
     """Quarantine failing rows and return the result with the usable file, which a stopped window lacks."""
     stopped = any(finding.severity == "critical" for finding in findings)
@@ -192,14 +196,12 @@ def settle(
     fractional = now.types["label"] == str(pa.float64())
     if now.failed_rows or ((fractional or len(heavy)) and not stopped):
         clean_path = manifest.path if stopped else manifest.directory / CLEAN
-        quarantined, clean_digest = split(
-            manifest,
-            quality.logit_limit,
-            engine,
+        quarantined, clean_digest = engine.divide(
+            manifest.path,
+            PutAside(manifest.window, quality.logit_limit, seen.hashes, heavy),
+            manifest.directory.absolute() / QUARANTINE,
+            None if stopped else clean_path.absolute(),
             ids_repeat=now.failed[DUPLICATE] > 0,
-            keep_clean=not stopped,
-            seen=seen.hashes,
-            heavy=heavy,
         )
     return ValidationResult(
         status="stopped" if stopped else "warned" if findings else "passed",

@@ -45,10 +45,23 @@ def divide(path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repea
     schema = stored_schema(path)
     repeated_rows = np.empty(0, np.int64)
     if ids_repeat and "event_id" in schema.names:
-        hashes = [value_hashes(batch.column(0).drop_null()) for batch in stored_batches(path, ["event_id"])]
-        repeated_rows = later_occurrences(path, repeated(np.concatenate(hashes)))
+        repeated_rows = later_occurrences(path, repeated(np.concatenate(list(id_hashes(path)))))
     count = work(stored_batches(path), schema, repeated_rows, bad, clean)
     return count, "" if clean is None else digest_log(clean)
+
+
+def id_hashes(path: Path) -> Iterator[np.ndarray]:
+    """Yield the hashes of the event ids, batch by batch."""
+    for batch in stored_batches(path, ["event_id"]):
+        yield value_hashes(batch.column(0).drop_null())
+
+
+def rows_with_ids(path: Path, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Array]]:
+    """Yield the numbers of the rows whose event_id has one of the hashes, and these ids, batch by batch."""
+    for first, batch in with_offsets(stored_batches(path, ["event_id"])):
+        ids = batch.column(0)
+        found = np.isin(value_hashes(ids), hashes) & np.asarray(ids.is_valid())
+        yield np.flatnonzero(found) + first, ids.filter(pa.array(found))
 
 
 def repeated(hashes: np.ndarray) -> np.ndarray:
@@ -69,13 +82,8 @@ def later_occurrences(path: Path, suspects: np.ndarray) -> np.ndarray:
     """
     if not len(suspects):
         return np.empty(0, np.int64)
-    numbers, values = [], []
-    for offset, batch in with_offsets(stored_batches(path, ["event_id"])):
-        ids = batch.column(0)
-        candidate = np.isin(value_hashes(ids), suspects) & ids.is_valid().to_numpy(zero_copy_only=False)
-        numbers.append(np.flatnonzero(candidate) + offset)
-        values.append(ids.filter(pa.array(candidate)))
-    rows: np.ndarray = np.concatenate(numbers)[later(pa.chunked_array(values).combine_chunks())]
+    numbers, ids = zip(*rows_with_ids(path, suspects), strict=True)
+    rows: np.ndarray = np.concatenate(numbers)[later(pa.chunked_array(ids).combine_chunks())]
     return rows
 
 

@@ -37,7 +37,7 @@ from slc_ops.engines.spark.log import frame_of
 from slc_ops.engines.spark.parts import drop_unfinished
 from slc_ops.engines.spark.splits import Split
 from slc_ops.intake.writing import SPAN
-from slc_ops.quality.passes import IDENTITY, MAX_EXAMPLES, Pass, merged
+from slc_ops.quality.passes import IDENTITY, MAX_EXAMPLES, Pass, merged, taken
 from slc_ops.quality.rows import failures, row_checks
 from slc_ops.quality.statistics import Repeats, RowStatistics
 from slc_ops.rows.reading import ParquetSource, with_offsets
@@ -125,9 +125,9 @@ class Counts(Additive):
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Add rows; their hashes are released, because Spark finds what repeats."""
         self.run.add(batch, hashes)
-        self.failed_rows += len(np.unique(self.run.take_bad_rows()))
-        self.run.take_id_hashes()
-        self.run.take_row_hashes()
+        self.failed_rows += len(np.unique(taken(self.run.bad_rows, np.int64)))
+        self.run.id_hashes.clear()
+        self.run.row_hashes.clear()
 
 
 def failing_rows(window: Window, logit_limit: float, batch: pa.RecordBatch) -> pa.Array:
