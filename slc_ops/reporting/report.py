@@ -36,14 +36,43 @@ def write_report(
     the results of earlier windows. The page names missing parts.
     """
     evidence, ruling = Backtest.from_dict(backtest), Verdict.from_dict(verdict)
-    seen = None
-    if detectability is not None:
-        seen = read_detectability(detectability)
+    seen = None if detectability is None else read_detectability(detectability)
     fitted = None if parameters is None else ParameterSet.read(parameters)
     with replacing_directory(page.parent / "figures") as temporary:
         got = [*served, *([now] if (now := served_on(evidence)) is not None else [])]
         drawings = draw_all(temporary, evidence, ruling, seen, fitted, got)
-    write_text(page, _page(evidence, ruling, seen, fitted, validation, plan or {}, drawings))
+    method, plan = ruling.method, plan or {}
+    items = evidence.items.get(method or "", {})
+    renewed = (ruling.verdict, ruling.kind) == ("promote", "renewal")
+    text = render(
+        "report.html.j2",
+        drawings,
+        deployment=plan.get("deployment", "backtest"),
+        window=str(Window.from_dict(ruling.window)),
+        verdict=ruling,
+        word="Renew" if renewed else ruling.verdict.capitalize(),
+        which_method=method_in_words(ruling.as_dict()),
+        its_parameters=parameters_in_words(ruling.as_dict()),
+        most_clusters=MAX_CLUSTERS,
+        backtest=evidence,
+        detectability=seen,
+        parameters=fitted,
+        validation=validation,
+        plan=plan,
+        against=evidence.differences.get(method or "", {}),
+        chosen=evidence.newest.get(method or ""),
+        headline=headline_metrics(),
+        method_columns=tables.method_columns(evidence),
+        methods=tables.method_rows(evidence, method),
+        ranking=tables.ranking(evidence),
+        slices=tables.slice_rows(evidence, method, ("density", "cold_start")),
+        groups=tables.slice_rows(evidence, method, ("group",)),
+        n_simultaneous_slices=tables.n_simultaneous_slices(evidence, method),
+        worst_group=tables.worst_group(evidence, method),
+        best_items=items.get("best", []),
+        worst_items=items.get("worst", []),
+    )
+    write_text(page, text)
     return page
 
 
@@ -67,48 +96,3 @@ def draw_all(
         learned.draw_detectability(directory, detectability),
     ]
     return {drawing.name: drawing for drawing in drawings if drawing is not None}
-
-
-def _page(
-    backtest: Backtest,
-    verdict: Verdict,
-    detectability: Detectability | None,
-    parameters: ParameterSet | None,
-    validation: dict[str, Any] | None,
-    plan: dict[str, Any],
-    drawings: dict[str, Drawing],
-) -> str:
-    items = backtest.items.get(verdict.method or "", {})
-    return render(
-        "report.html.j2",
-        drawings,
-        deployment=plan.get("deployment", "backtest"),
-        window=str(Window.from_dict(verdict.window)),
-        verdict=verdict,
-        word="Renew"
-        if (verdict.verdict, verdict.kind) == ("promote", "renewal")
-        else verdict.verdict.capitalize(),
-        which_method=method_in_words(verdict.as_dict()),
-        its_parameters=parameters_in_words(verdict.as_dict()),
-        most_clusters=MAX_CLUSTERS,
-        backtest=backtest,
-        detectability=detectability,
-        parameters=parameters,
-        validation=validation,
-        plan=plan,
-        against=backtest.differences.get(verdict.method or "", {}),
-        chosen=backtest.newest.get(verdict.method or ""),
-        fold_columns=tables.fold_columns(backtest),
-        folds=tables.fold_rows(backtest, verdict.method),
-        headline=headline_metrics(),
-        method_columns=tables.method_columns(backtest),
-        methods=tables.method_rows(backtest, verdict.method),
-        ranking=tables.ranking(backtest),
-        slice_columns=tables.slice_columns(),
-        slices=tables.slice_rows(backtest, verdict.method, ("density", "cold_start")),
-        groups=tables.slice_rows(backtest, verdict.method, ("group",)),
-        n_simultaneous_slices=tables.n_simultaneous_slices(backtest, verdict.method),
-        worst_group=tables.worst_group(backtest, verdict.method),
-        best_items=tables.item_rows(items.get("best", [])),
-        worst_items=tables.item_rows(items.get("worst", [])),
-    )

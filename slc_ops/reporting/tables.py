@@ -2,46 +2,14 @@
 
 from typing import Any
 
-from slc_ops.base.text import MISSING, number, seconds, share, signed
+from slc_ops.base.text import MISSING, number, seconds
 from slc_ops.evidence.metrics import METRICS, headline_metrics, paired_metrics
 from slc_ops.evidence.results import Backtest
-from slc_ops.evidence.scoring import Score
 from slc_ops.evidence.uncertainty import PairedDifference
 from slc_ops.evidence.within import ranking_in_words
 
 MIN_GROUP_ROWS = 100
 Row = dict[str, Any]
-
-
-def fold_columns(backtest: Backtest) -> list[Row]:
-    """Return the folds as columns, with window, role and note; the last column is the mean."""
-    columns = []
-    for fold in backtest.plan.folds:
-        role = "hold-out" if fold.hold_out else "newest" if fold.newest else "scored"
-        note = backtest.scores[fold.key]["platt"].error
-        columns.append({"window": str(fold.window), "role": "left out" if note else role, "note": note})
-    return [*columns, {"window": "mean", "role": "of all windows", "note": None}]
-
-
-def fold_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
-    """Return NLL and AUC of each method on every fold, then the mean of all windows."""
-    means = backtest.means()
-    rows = []
-    for method in backtest.methods:
-        cells = [_cell(backtest.scores[fold.key][method]) for fold in backtest.plan.folds]
-        mean = _pair(means[method]["nll"], means[method]["auc"])
-        rows.append({"method": method, "chosen": method == chosen, "cells": [*cells, mean]})
-    return rows
-
-
-def _cell(score: Score) -> Row:
-    if score.metrics is None:
-        return {"nll": MISSING, "auc": MISSING, "why": score.error}
-    return _pair(score.metrics.nll, score.metrics.auc, score.metrics.reasons.get("auc"))
-
-
-def _pair(nll: float | None, auc: float | None, why: str | None = None) -> Row:
-    return {"nll": number(nll), "auc": number(auc), "why": why}
 
 
 def method_columns(backtest: Backtest) -> list[str]:
@@ -87,19 +55,14 @@ def method_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
     return rows
 
 
-def slice_columns() -> list[str]:
-    """Return the columns of :func:`slice_rows`; Platt's figure precedes ours for paired metrics."""
-    columns = []
-    for each in headline_metrics():
-        columns += [f"{each.title}, Platt", each.title] if each.paired else [each.title]
-    return columns
-
-
 def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -> list[Row]:
-    """Return each slice of the newest window: Platt, the candidate, and the paired difference."""
+    """Return each slice of the newest window: Platt, the candidate, and the paired difference.
+
+    Of paired metrics, Platt's figure precedes the candidate's.
+    """
     if method is None or backtest.newest[method].metrics is None:
         return []
-    platt = {(part["kind"], part["name"]): part for part in backtest.newest["platt"].slices}
+    platt = _of_platt(backtest)
     rows = []
     for part in backtest.newest[method].slices:
         if part["kind"] not in kinds:
@@ -121,6 +84,11 @@ def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -
             }
         )
     return rows
+
+
+def _of_platt(backtest: Backtest) -> dict[tuple[str, str], Row]:
+    """Return the slices of the newest window under Platt, by kind and name."""
+    return {(part["kind"], part["name"]): part for part in backtest.newest["platt"].slices}
 
 
 def n_simultaneous_slices(backtest: Backtest, method: str | None) -> Row | None:
@@ -152,27 +120,5 @@ def worst_group(backtest: Backtest, method: str | None) -> Row | None:
     if not groups:
         return None
     worst = max(groups, key=lambda part: part["nll"])
-    platt = next(
-        (
-            part["nll"]
-            for part in backtest.newest["platt"].slices
-            if part["kind"] == "group" and part["name"] == worst["name"]
-        ),
-        None,
-    )
+    platt = _of_platt(backtest).get(("group", worst["name"]), {}).get("nll")
     return {"label": worst["label"], "nll": number(worst["nll"]), "n": worst["n"], "platt": number(platt)}
-
-
-def item_rows(found: list[dict[str, Any]]) -> list[Row]:
-    """Return the items with the largest gains and losses, with predicted and observed rates."""
-    return [
-        {
-            "name": row["item_id"],
-            "n": row["n"],
-            "observed": share(row["observed"]),
-            "before": share(row["before"]),
-            "after": share(row["after"]),
-            "gain": signed(row["gain"], 2),
-        }
-        for row in found
-    ]

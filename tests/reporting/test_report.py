@@ -64,6 +64,13 @@ def test_the_page_states_that_slice_intervals_are_simultaneous(page, evidence):
     assert visible(page).count(expected) == 2  # beside items and beside groups
 
 
+def test_items_show_predicted_and_observed_rates(page):
+    rates = r"\d+%\s+\d+%\s+\d+%"
+    assert re.search(
+        rf"Gained most.*?{rates}\s+\+\d+\.\d\d\s.*Lost most.*?{rates}\s+−\d+\.\d\d\s", visible(page), re.S
+    )
+
+
 def test_names_from_the_logs_are_escaped(page):
     text = page.read_text()
     assert "<script" not in text

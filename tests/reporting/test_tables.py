@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.evidence.uncertainty import Interval
 from slc_ops.reporting.style import ACCENT, BAD, MUTED, tone
-from slc_ops.reporting.tables import item_rows, worst_group
+from slc_ops.reporting.tables import worst_group
 
 
 def test_an_interval_is_shown_with_signs():
@@ -31,13 +31,6 @@ def test_without_an_interval_the_reason_is_shown():
 )
 def test_a_difference_is_coloured_only_if_its_interval_excludes_0(found, better, colour):
     assert tone(found, better) == colour
-
-
-def test_items_show_predicted_and_observed_rates():
-    row = {"item_id": "a", "n": 10, "observed": 0.5, "before": 0.25, "after": 0.45, "gain": 1.234}
-    assert item_rows([row])[0] == {
-        "name": "a", "n": 10, "observed": "50%", "before": "25%", "after": "45%", "gain": "+1.23",
-    }  # fmt: skip
 
 
 def test_the_worst_group_is_shown_with_platts_figure_of_that_group():
