@@ -6,21 +6,16 @@ from slc_ops.base.window import Window
 from slc_ops.settings.environment import LinkVariables, registered_model
 
 
-def mlflow_version(deployment: str, version: int) -> str | None:
-    """Return the version's page in MLflow; None if MLflow's address is not set."""
-    model = mlflow_model(deployment)
-    return None if model is None else f"{model}/versions/{version}"
-
-
-def mlflow_model(deployment: str) -> str | None:
-    """Return the registered model's page in MLflow; None if MLflow's address is not set."""
+def mlflow_page(deployment: str, version: int | None) -> str | None:
+    """Return the page in MLflow of a version, or of the registered model; None without MLflow's address."""
     found = LinkVariables.read()
     address = found.mlflow_url or found.tracking_uri or ""
     if not address.startswith(("http://", "https://")):
         return None
     parts = urlsplit(address)
     host = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-    return f"{host}/#/models/{registered_model(deployment)}"
+    model = f"{host}/#/models/{registered_model(deployment)}"
+    return model if version is None else f"{model}/versions/{version}"
 
 
 def page_links(deployment: str, window: Window | None, version: int | None) -> dict[str, str]:
@@ -33,7 +28,7 @@ def page_links(deployment: str, window: Window | None, version: int | None) -> d
         "report": None if version is None else f"{page}/versions/{version}/report",
         "data docs": None if window is None else f"{page}/windows/{window.key}/validation",
         "all versions": page,
-        "MLflow": mlflow_model(deployment) if version is None else mlflow_version(deployment, version),
+        "MLflow": mlflow_page(deployment, version),
     }
     return {name: address for name, address in found.items() if address is not None}
 

@@ -30,7 +30,13 @@ def write_page(
         before=before,
         evaluated=evaluated,
         trends=trends([*before, now]),
-        days=days(manifest, now, before),
+        days=zip(
+            manifest.window.dates,
+            now.rows_by_day,
+            usual_days(now, before),
+            day_ratios(now, before),
+            strict=True,
+        ),
         index=f"../{INDEX}",
     )
     write_text(result.docs_path, page)
@@ -70,20 +76,6 @@ def trends(windows: Sequence[Statistics]) -> list[dict[str, Any]]:
     return [
         {"name": name, "svg": trend(values), "value": shown(values[-1:], form), "span": shown(values, form)}
         for name, values, form in series
-    ]
-
-
-def days(manifest: WindowManifest, now: Statistics, before: Sequence[Statistics]) -> list[dict[str, Any]]:
-    """Return the rows of each day with the usual number for that day."""
-    usual, ratios = usual_days(now, before), day_ratios(now, before)
-    return [
-        {
-            "day": f"{manifest.window.dates[k]:%a %Y-%m-%d}",
-            "rows": rows,
-            "usual": usual[k],
-            "ratio": ratios[k],
-        }
-        for k, rows in enumerate(now.rows_by_day)
     ]
 
 

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from slc_ops.airflow.page.overview import FIGURES, days
 from slc_ops.base.digests import digest_text
 from slc_ops.base.text import MISSING, interval
-from slc_ops.observability.links import mlflow_version
+from slc_ops.observability.links import mlflow_page
 from slc_ops.registry import Version
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def unbroken(sentence: str) -> Markup:
 
 
 def _mlflow_version(version: Version) -> str | None:
-    return mlflow_version(version.deployment, version.number)
+    return mlflow_page(version.deployment, version.number)
 
 
 def _interval(version: Version, metric: "Metric") -> str:
