@@ -11,7 +11,7 @@ Pairs are summed while a window is extracted; rows are read again only if one is
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -140,18 +140,13 @@ def weights(batch: pa.RecordBatch) -> NDArray[np.float64]:
 class Scaled:
     """Positions of rows with scaled weights, in order, and their factors."""
 
-    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    factors: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    pairs: list[dict[str, Any]] = field(default_factory=list)
+    rows: NDArray[np.int64]
+    factors: NDArray[np.float64]
+    pairs: list[dict[str, Any]]
     """The heaviest (user, item) pairs: first row (instead of the user's id), item, and multiple."""
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def applied(self, table: pa.Table, first: int) -> pa.Table:
         """Return a part of the log, from row ``first`` on, with scaled weights; missing weights are 1."""
-        if not len(self):
-            return table
         place = table.schema.get_field_index("weight")
         weight = np.ones(len(table)) if place < 0 else table.column(place).to_numpy().copy()
         low, high = np.searchsorted(self.rows, [first, first + len(table)])
@@ -167,23 +162,23 @@ class Scaled:
             severity="warning",
             sentence=SENTENCE,
             expectation="user_item_limit",
-            observed=f"{count(len(self))} rows",
+            observed=f"{count(len(self.rows))} rows",
             expected=f"at most {limit:g} times the usual weight of a user on an item, or as all others there",
-            count=len(self),
+            count=len(self.rows),
             rows=rows,
             examples=self.pairs,
         )
 
 
-def scaled(manifest: WindowManifest, limit: float | None) -> Scaled:
-    """Return the rows of heavy pairs; none without a limit, and in logs stored in parts."""
-    if limit is None or not set(PAIR) <= set(manifest.schema):
-        return Scaled()
+def scaled(manifest: WindowManifest, limit: float) -> Scaled | None:
+    """Return the rows of heavy pairs; None without any, and in logs stored in parts."""
+    if not set(PAIR) <= set(manifest.schema):
+        return None
     if manifest.path.is_dir():
         _log.warning(
             "window %s: user_item_limit is not applied, Spark keeps the log in parts", manifest.window
         )
-        return Scaled()
+        return None
     if not (manifest.directory / FILE).exists():
         pairs = Pairs()
         for batch in stored_batches(manifest.path):
@@ -193,7 +188,7 @@ def scaled(manifest: WindowManifest, limit: float | None) -> Scaled:
     pair, times, others = (kept.column(name).to_numpy() for name in ("pair", "times", "others"))
     heavy = times > limit
     most = np.minimum(limit, np.maximum(others, LEAST))
-    return _rows_of(manifest, pair[heavy], times[heavy], most[heavy]) if heavy.any() else Scaled()
+    return _rows_of(manifest, pair[heavy], times[heavy], most[heavy]) if heavy.any() else None
 
 
 def _rows_of(

@@ -17,8 +17,6 @@ from slc_ops.quality.heavy_users import Scaled
 from slc_ops.quality.rows import DUPLICATE, failures, row_checks
 from slc_ops.rows.reading import with_offsets
 
-NOBODY = Scaled()
-
 
 @dataclass(frozen=True)
 class PutAside:
@@ -28,7 +26,7 @@ class PutAside:
     logit_limit: float
     seen: np.ndarray | None = None
     """Hashes of event ids of earlier windows."""
-    heavy: Scaled = NOBODY
+    heavy: Scaled | None = None
 
     def __call__(
         self,
@@ -45,14 +43,12 @@ class PutAside:
             bad_log = files.enter_context(parquet(bad_path, schema.append(pa.field("reason", pa.string()))))
             clean_log = None
             if clean_path is not None:
-                clean_log = files.enter_context(
-                    parquet(clean_path, clean(self.heavy.applied(schema.empty_table(), 0)).schema)
-                )
+                kept = clean(self._weighted(schema.empty_table(), 0)).schema
+                clean_log = files.enter_context(parquet(clean_path, kept))
             for offset, batch in with_offsets(rows):
                 failing = failures(batch, checks)
                 failing[DUPLICATE] = np.isin(np.arange(offset, offset + batch.num_rows), duplicate)
                 table = pa.Table.from_batches([batch])
-                scaled = self.heavy.applied(table, offset)
                 reasons = reason_per_row(failing, batch.num_rows)
                 wrong = reasons.is_valid()
                 if pc.any(wrong).as_py():
@@ -60,8 +56,12 @@ class PutAside:
                     bad_log.write_table(found)
                     quarantined += found.num_rows
                 if clean_log is not None:
-                    clean_log.write_table(clean(scaled.filter(pc.invert(wrong))))
+                    clean_log.write_table(clean(self._weighted(table, offset).filter(pc.invert(wrong))))
         return quarantined
+
+    def _weighted(self, rows: pa.Table, first: int) -> pa.Table:
+        """Return a part of the log, from row ``first`` on, with the weights of heavy users scaled."""
+        return rows if self.heavy is None else self.heavy.applied(rows, first)
 
 
 @contextmanager

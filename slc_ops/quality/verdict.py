@@ -96,9 +96,10 @@ def validate(
     seen = seen_before(manifest, baseline.earlier, quality.row_budget)
     evaluated, now, past = by_rules(manifest, baseline, quality, engine, suite=suite, seen=seen)
     findings = findings_of(evaluated, now, past, manifest)
-    heavy = scaled(manifest, quality.user_item_limit)
-    if len(heavy) and quality.user_item_limit is not None:
-        findings.append(heavy.finding(now.rows, quality.user_item_limit))
+    limit = quality.user_item_limit
+    heavy = None if limit is None else scaled(manifest, limit)
+    if heavy is not None and limit is not None:
+        findings.append(heavy.finding(now.rows, limit))
     result = settle(manifest, now, findings, quality, engine, seen, heavy)
     if suite:  # before the result, whose readers may rely on its page
         write_page(result, manifest, evaluated, past, now)
@@ -188,13 +189,13 @@ def settle(
     quality: Quality,
     engine: Engine,
     seen: Seen,
-    heavy: Scaled,
+    heavy: Scaled | None,
 ) -> ValidationResult:
     """Quarantine failing rows and return the result with the usable file, which a stopped window lacks."""
     stopped = any(finding.severity == "critical" for finding in findings)
     quarantined, clean_path, clean_digest = 0, manifest.path, ""
     fractional = now.types["label"] == str(pa.float64())
-    if now.failed_rows or ((fractional or len(heavy)) and not stopped):
+    if now.failed_rows or ((fractional or heavy is not None) and not stopped):
         clean_path = manifest.path if stopped else manifest.directory / CLEAN
         quarantined, clean_digest = engine.divide(
             manifest.path,

@@ -80,7 +80,7 @@ class ColumnStore:
         if not self.spilled:
             return self._arrays[name][first : first + count]
         kind = self._types[name]
-        # Only these rows are mapped, and only while they are in use.
+        # Only these rows are mapped, while they are in use: all pages would count as this process's memory.
         return np.asarray(np.memmap(self._files[name], kind, "r+", first * kind.itemsize, count))
 
     def translated(self, name: str, mapping: NDArray[Any]) -> "ColumnStore":
