@@ -68,7 +68,7 @@ HELP = {
 
 
 Add = Callable[..., None]
-"""Add a metric's value with its labels; the deployment is given."""
+"""Adds a metric's value with its labels."""
 
 
 class Gauge(GaugeMetricFamily):
@@ -87,37 +87,29 @@ class Gauge(GaugeMetricFamily):
         }
 
 
-class Gauges(dict[str, Gauge]):
-    """All metrics by their name in :data:`HELP`."""
-
-    def __init__(self) -> None:
-        super().__init__((name, Gauge(name, text)) for name, text in HELP.items())
-
-    def add(self, name: str, value: float, **labels: str) -> None:
-        """Add a value to a metric."""
-        self[name].add(value, **labels)
-
-
 def collect(installation: Installation, now: datetime) -> list[Gauge]:
     """Return every metric at the time ``now``."""
-    found = Gauges()
+    found = {name: Gauge(name, text) for name, text in HELP.items()}
+
+    def add_to(name: str, value: float, /, **labels: str) -> None:
+        found[name].add(value, **labels)
+
     deployments, broken = read_deployments(installation.deployments_file)
     names = sorted(deployments)
-    found.add("slc_ops_info", 1, version=__version__)
-    found.add("slc_ops_broken_deployments", len(broken))
-    found.add("slc_ops_disk_free_bytes", free_bytes(installation))
-    found.add("slc_ops_disk_least_bytes", ServiceVariables.read().min_free_mb << 20)
+    add_to("slc_ops_info", 1, version=__version__)
+    add_to("slc_ops_broken_deployments", len(broken))
+    add_to("slc_ops_disk_free_bytes", free_bytes(installation))
+    add_to("slc_ops_disk_least_bytes", ServiceVariables.read().min_free_mb << 20)
+    decided = {name: list(outcomes(installation.refreshes(name))) for name in names}
     for name in names:
         every = deployments[name].cadence.days * deployments[name].refresh_every
-        add = partial(found.add, deployment=name)
+        add = partial(add_to, deployment=name)
         add("slc_ops_refresh_interval_seconds", 86400 * every)
         _refresh_metrics(add, installation, name)
         _window_metrics(add, installation, name)
         _served_metrics(add, installation, name)
-    decided = {name: list(outcomes(installation.refreshes(name))) for name in names}
-    for name in names:
-        _quality_metrics(partial(found.add, deployment=name), decided[name])
-    _champion_metrics(found, installation, decided, now)
+        _quality_metrics(add, decided[name])
+    _champion_metrics(add_to, installation, decided, now)
     return list(found.values())
 
 
@@ -183,7 +175,7 @@ def _window_metrics(add: Add, installation: Installation, name: str) -> None:
 
 
 def _champion_metrics(
-    found: Gauges, installation: Installation, decided: Mapping[str, Decided], now: datetime
+    add_to: Add, installation: Installation, decided: Mapping[str, Decided], now: datetime
 ) -> None:
     """Add the champions of the ledger; if it fails, only ``slc_ops_ledger_up`` has a value."""
     from slc_ops.registry import Registry
@@ -192,7 +184,7 @@ def _champion_metrics(
     try:
         registry = Registry.open(installation, create=False)
         for name, each in {name: glance(registry.ledger, name) for name in decided}.items():
-            add, champion = partial(found.add, deployment=name), each.champion
+            add, champion = partial(add_to, deployment=name), each.champion
             if champion is not None and each.last is not None:
                 add("slc_ops_champion_version", champion.number)
                 add("slc_ops_champion_since_timestamp_seconds", each.last.at.timestamp())
@@ -201,9 +193,9 @@ def _champion_metrics(
                     add("slc_ops_item_coverage", covered[0])
                     add("slc_ops_unknown_items", covered[1])
             add("slc_ops_held_windows", held_in_a_row(decided[name], each.line))
-        found.add("slc_ops_ledger_up", registry.ledger.database.present)
+        add_to("slc_ops_ledger_up", registry.ledger.database.present)
     except RegistryError:
-        found.add("slc_ops_ledger_up", 0)
+        add_to("slc_ops_ledger_up", 0)
 
 
 def _quality_metrics(add: Add, decided: Decided) -> None:

@@ -48,19 +48,8 @@ def write_index(manifest: WindowManifest, keep: int) -> None:
     evaluated = sorted(path.parent for path in directory.glob(f"[!.]*/{RESULT}"))
     for old in evaluated[:-keep]:
         (old / PAGE).unlink(missing_ok=True)
-    entries = []
-    for window in reversed(evaluated[-keep:]):
-        verdict = read_json(window / RESULT)
-        critical = sum(finding["severity"] == "critical" for finding in verdict["findings"])
-        entries.append(
-            {
-                "window": str(Window.from_dict(verdict["window"])),
-                "link": f"{window.name}/{PAGE}",
-                "verdict": verdict,
-                "critical": critical,
-                "warnings": len(verdict["findings"]) - critical,
-            }
-        )
+    verdicts = {f"{each.name}/{PAGE}": read_json(each / RESULT) for each in reversed(evaluated[-keep:])}
+    entries = [(link, Window.from_dict(each["window"]), each) for link, each in verdicts.items()]
     write_text(directory / INDEX, template("index.html").render(deployment=directory.name, entries=entries))
 
 

@@ -7,10 +7,11 @@ from typing import Any
 from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.window import Window
 from slc_ops.evidence.detectability import Detectability, read_detectability
-from slc_ops.evidence.metrics import headline_metrics
+from slc_ops.evidence.metrics import METRICS, headline_metrics, paired_metrics
 from slc_ops.evidence.results import Backtest, Served, served_on
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS
 from slc_ops.evidence.verdict import Verdict, method_in_words, parameters_in_words
+from slc_ops.evidence.within import ranking_in_words
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import tables
 from slc_ops.reporting.figures import forests, learned, over_time, series
@@ -62,9 +63,10 @@ def write_report(
         against=evidence.differences.get(method or "", {}),
         chosen=evidence.newest.get(method or ""),
         headline=headline_metrics(),
-        method_columns=tables.method_columns(evidence),
-        methods=tables.method_rows(evidence, method),
-        ranking=tables.ranking(evidence),
+        metrics=METRICS.values(),
+        paired=paired_metrics(),
+        kinds=list(next((each.within for each in evidence.newest.values() if each.within), {})),
+        ranking=ranking_in_words({name: evidence.newest[name].within for name in evidence.methods}),
         slices=tables.slice_rows(evidence, method, ("density", "cold_start")),
         groups=tables.slice_rows(evidence, method, ("group",)),
         n_simultaneous_slices=tables.n_simultaneous_slices(evidence, method),

@@ -2,57 +2,13 @@
 
 from typing import Any
 
-from slc_ops.base.text import MISSING, number, seconds
-from slc_ops.evidence.metrics import METRICS, headline_metrics, paired_metrics
+from slc_ops.base.text import MISSING, number
+from slc_ops.evidence.metrics import headline_metrics
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.uncertainty import PairedDifference
-from slc_ops.evidence.within import ranking_in_words
 
 MIN_GROUP_ROWS = 100
 Row = dict[str, Any]
-
-
-def method_columns(backtest: Backtest) -> list[str]:
-    """Return the columns of :func:`method_rows`: metrics, differences from Platt with intervals, and the AUC
-    within users and items.
-    """
-    metrics = [each.title for each in METRICS.values()]
-    gains = [f"Δ {each.title} vs Platt" for each in paired_metrics()]
-    return [*metrics, *gains, *(f"AUC within {kind}" for kind in _kinds(backtest))]
-
-
-def _kinds(backtest: Backtest) -> list[str]:
-    """Return the kinds of pairs for which the newest window has an AUC."""
-    return list(next((each.within for each in backtest.newest.values() if each.within), {}))
-
-
-def ranking(backtest: Backtest) -> str | None:
-    """Describe the kind of ranking that each method improves on the newest window."""
-    return ranking_in_words({name: backtest.newest[name].within for name in backtest.methods})
-
-
-def method_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
-    """Return each method's metrics, differences from Platt and AUC within users and items (newest window)."""
-    rows = []
-    for name in (*backtest.methods, *(["champion"] if "champion" in backtest.newest else [])):
-        score = backtest.newest[name]
-        against = backtest.differences.get(name, {}).get("platt") if name != "platt" else None
-        found = score.metrics
-        values = [MISSING if found is None else each.text(found[each.name]) for each in METRICS.values()]
-        gains = [
-            MISSING if against is None else against[each.name].text(each.signed) for each in paired_metrics()
-        ]
-        within = [METRICS["auc"].text(score.within.get(kind)) for kind in _kinds(backtest)]
-        rows.append(
-            {
-                "name": name,
-                "chosen": name == chosen,
-                "cells": [*values, *gains, *within],
-                "seconds": seconds(score.seconds_fit),
-                "why": score.error or "; ".join(score.warnings),
-            }
-        )
-    return rows
 
 
 def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -> list[Row]:

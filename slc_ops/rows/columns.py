@@ -4,7 +4,6 @@ Every error states the column, the number of rows that break the rule, the first
 its value. Nothing is repaired.
 """
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,6 @@ CONTRACT_COLUMNS = (
     "event_id", "event_time", "user_id", "item_id", "label", "logit", "probability", "weight", "group_id",
     "backbone_version",
 )  # fmt: skip
-
-
-def missing_columns(names: Iterable[str], rename: Mapping[str, str]) -> list[str]:
-    """Return the columns that every fit needs and the source does not have."""
-    present = set(names)
-    missing = [name for name in ("item_id", "label") if rename.get(name, name) not in present]
-    if not {rename.get("logit", "logit"), rename.get("probability", "probability")} & present:
-        missing.append("logit (or probability)")
-    return missing
 
 
 def as_labels(column: pa.Array, first_row: int) -> NDArray[np.int8]:

@@ -89,17 +89,13 @@ def _names(frame: Frame) -> Iterable[Any]:
         return list(frame)
     if isinstance(frame, pa.Table | pa.RecordBatch):
         return list(frame.schema.names)
-    if _is_lazy(frame):
+    if type(frame).__name__ == "LazyFrame":  # of Polars
         raise InputError("the frame is a plan that has not run yet; call .collect() on it first")
     if hasattr(frame, "columns"):
         return list(frame.columns)
     if is_frame(frame):
         return list(pa.table(frame).schema.names)
     raise InputError(f"found {type(frame).__name__}; expected {EXPECTED}")
-
-
-def _is_lazy(frame: Frame) -> bool:
-    return type(frame).__name__ == "LazyFrame"
 
 
 def _columns(frame: Frame) -> list[Any]:

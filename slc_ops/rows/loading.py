@@ -157,7 +157,9 @@ def check_columns(source: Source, rename: Mapping[str, str]) -> None:
             f"{source.describe()} has no column {', '.join(absent)} to rename; it has "
             f"{', '.join(source.types)}"
         )
-    missing = contract.missing_columns(source.types, rename)
+    missing = [name for name in ("item_id", "label") if rename.get(name, name) not in source.types]
+    if not {rename.get("logit", "logit"), rename.get("probability", "probability")} & set(source.types):
+        missing.append("logit (or probability)")
     if missing:
         raise InputError(
             f"{source.describe()} has no column {' and no column '.join(missing)}; it has "

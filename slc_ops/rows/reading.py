@@ -87,20 +87,45 @@ class ParquetSource:
 
 
 class Joined:
-    """Several sources, one after the other."""
+    """Several sources, one after the other.
 
-    def __init__(self, parts: Sequence[Source]) -> None:
+    If only some have weights, the others get weight 1; if only some have logits, the others' are computed.
+    """
+
+    def __init__(self, parts: Sequence[Source], rename: Mapping[str, str]) -> None:
         self._parts = parts
-        shared = [name for name in parts[0].types if all(name in part.types for part in parts)]
-        self.types = {name: _widest([part.types[name] for part in parts]) for name in shared}
+        names = ("weight", "logit", "probability")
+        self._weight, self._logit, self._probability = (rename.get(name, name) for name in names)
+        known = {name for part in parts for name in part.types}
+        types = [self._with_added(part.types, known) for part in parts]
+        shared = [name for name in types[0] if all(name in each for each in types)]
+        self.types = {name: _widest([each[name] for each in types]) for name in shared}
         self.n_rows = sum(part.n_rows for part in parts)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for part in self._parts:
-            yield from part.batches(columns)
+            read = [name for name in columns if name in part.types]
+            if self._logit in columns and self._logit not in part.types and self._probability not in read:
+                read.append(self._probability)
+            for first, batch in with_offsets(part.batches(read or list(part.types)[:1])):
+                values = [self._column(part, name, batch, first) for name in columns]
+                yield pa.record_batch(values, list(columns))
 
     def describe(self) -> str:
         return f"{self._parts[0].describe()} and {len(self._parts) - 1} more"
+
+    def _with_added(self, types: Mapping[str, pa.DataType], known: set[str]) -> dict[str, pa.DataType]:
+        """Return the columns of a part with those that it gets because other parts have them."""
+        added = [self._weight, *([self._logit] if self._probability in types else [])]
+        return {**types, **{name: pa.float64() for name in added if name in known - {*types}}}
+
+    def _column(self, part: Source, name: str, batch: pa.RecordBatch, first: int) -> pa.Array:
+        if name in part.types:
+            return batch.column(name)
+        if name == self._weight:
+            return as_arrow(np.ones(batch.num_rows))
+        scores, called = batch.column(self._probability), {"probability": self._probability}
+        return as_arrow(converted(part, called, as_logits, scores, first, "probability"))
 
 
 def with_offsets(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -139,34 +164,6 @@ def converted(
         raise error.at(source.describe(), rename.get(error.column, error.column)) from None
 
 
-class Completed:
-    """A source with columns that others of the input have: a weight of 1, logits from probabilities."""
-
-    def __init__(self, source: Source, weight: str | None, logit: tuple[str, str] | None) -> None:
-        self._source, self._weight = source, weight
-        self._logit, self._probability = logit or ("", "")
-        self.n_rows = source.n_rows
-        added = {} if weight is None else {weight: pa.float64()}
-        self.types = {**source.types, **added, **({self._logit: pa.float64()} if logit else {})}
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        read = {name: self._probability if name == self._logit else name for name in columns}
-        kept = [name for name in dict.fromkeys(read.values()) if name != self._weight]
-        for first, batch in with_offsets(self._source.batches(kept or list(self._source.types)[:1])):
-            values = {name: batch.column(each) for name, each in read.items() if each != self._weight}
-            if self._logit in read:
-                scores = batch.column(self._probability)
-                named = {"probability": self._probability}
-                found = converted(self._source, named, as_logits, scores, first, "probability")
-                values[self._logit] = as_arrow(found)
-            if self._weight in read:
-                values[self._weight] = as_arrow(np.ones(batch.num_rows))
-            yield pa.record_batch([values[name] for name in columns], list(columns))
-
-    def describe(self) -> str:
-        return self._source.describe()
-
-
 def _widest(types: list[pa.DataType]) -> pa.DataType:
     if len(set(types)) == 1:
         return types[0]
@@ -183,20 +180,8 @@ def open_source(source: str | Path | Sequence[str | Path], rename: Mapping[str, 
 
 
 def joined(parts: Sequence[Source], rename: Mapping[str, str]) -> Source:
-    """Join several sources, in the given order.
-
-    If only some have weights, the others get weight 1; if only some have logits, the others' are computed.
-    """
-    weight, logit, probability = (rename.get(name, name) for name in ("weight", "logit", "probability"))
-    having = {name: [name in part.types for part in parts] for name in (weight, logit)}
-
-    def completed(part: Source) -> Source:
-        ones = weight if any(having[weight]) and weight not in part.types else None
-        scores = any(having[logit]) and logit not in part.types and probability in part.types
-        pair = (logit, probability) if scores else None
-        return part if ones is None and pair is None else Completed(part, ones, pair)
-
-    return parts[0] if len(parts) == 1 else Joined([completed(part) for part in parts])
+    """Join several sources, in the given order."""
+    return parts[0] if len(parts) == 1 else Joined(parts, rename)
 
 
 def files_of(path: Path) -> list[Path]:
