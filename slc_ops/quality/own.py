@@ -5,7 +5,6 @@ baseline need them again. They contain counts and numbers, never an id of a user
 need not search them.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -71,12 +70,8 @@ def _codes(entries: Sequence[OwnExpectation]) -> list[str]:
         "_".join([entry.type.removeprefix("expect_").removeprefix("column_"), *entry.columns])
         for entry in entries
     ]
-    seen: Counter[str] = Counter()
-    codes = []
-    for name in names:
-        seen[name] += 1
-        codes.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return codes
+    numbers = [names[: k + 1].count(name) for k, name in enumerate(names)]
+    return [name if n == 1 else f"{name}_{n}" for name, n in zip(names, numbers, strict=True)]
 
 
 def _asked(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ from slc_ops.rows.rows import (
     Rows,
     rows_per_item,
 )
-from slc_ops.rows.store import ColumnStore, memory_budget
+from slc_ops.rows.store import Column, memory_budget
 
 Floats = NDArray[np.float64]
 EVERY_FIT = ("item_id", "label", "logit", "weight")
@@ -67,7 +67,7 @@ class InteractionLog(InSpans):
         self._n_rows: int = source.n_rows
         self._budget = memory_budget() if memory is None else memory
         self._reading = threading.RLock()
-        self._columns: dict[str, ColumnStore] = {}  # columns read so far
+        self._columns: dict[str, Column] = {}  # columns read so far
         self._ids: dict[str, pa.Array] = {}  # ids of users and groups
         self._whole: tuple[InteractionLog, int] | None = None
         self._translation: pa.Array | None = None
@@ -111,7 +111,7 @@ class InteractionLog(InSpans):
                 indices = pa.array(codes, mask=codes < 0)
                 columns[name], own[name] = pa.DictionaryArray.from_arrays(indices, known), codes
         log = cls(TableSource(pa.table(columns)), items=items)
-        log._columns = dict.fromkeys(own, ColumnStore.of(own))
+        log._columns = {name: Column.of(values) for name, values in own.items()}
         log._ids = {"user_id": users, "group_id": groups}
         return log
 
@@ -168,7 +168,7 @@ class InteractionLog(InSpans):
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
 
         def read(name: str) -> NDArray[Any]:
-            return self._column(name).read(name, first, last)
+            return self._column(name).read(first, last)
 
         return Rows(
             read("item_id"),
@@ -208,28 +208,28 @@ class InteractionLog(InSpans):
         """Yield the first row number and the users of each batch; nothing is cached."""
         return self._loader.user_ids()
 
-    def _column(self, name: str) -> ColumnStore:
-        """Return the store of a column; the first caller reads it while others wait."""
+    def _column(self, name: str) -> Column:
+        """Return a column; the first caller reads it while others wait."""
         with self._reading:
             if name not in self._columns:
                 self._columns |= self._read_with(name)
             return self._columns[name]
 
-    def _read_with(self, name: str) -> dict[str, ColumnStore]:
+    def _read_with(self, name: str) -> dict[str, Column]:
         """Read a column, and those of the same pass."""
         if self._whole is not None and name in (*EVERY_FIT, "event_time"):
             whole, first = self._whole
-            store = whole._column(name).part(first, first + self.n_rows)
+            column = whole._column(name).part(first, first + self.n_rows)
             if name == "item_id" and self._translation is not None:
-                store = store.translated(name, as_numpy(self._translation.fill_null(-1)))
-            return {name: store}
+                column = column.translated(as_numpy(self._translation.fill_null(-1)))
+            return {name: column}
         names = [name]
         if name in EVERY_FIT:
             names = [each for each in EVERY_FIT if each == "logit" or self.has(each)]
             names += ["event_time"] if self._times_too and self.has("event_time") else []
-        kept = {id(store): store.nbytes for store in self._columns.values() if not store.spilled}
+        kept = sum(column.nbytes for column in self._columns.values() if not column.spilled)
         numbers = name in (*EVERY_FIT, "event_time")  # codes of users and groups stay in memory
-        store, ids = self._loader.load(names, self._budget - sum(kept.values()) if numbers else math.inf)
+        columns, ids = self._loader.load(names, self._budget - kept if numbers else math.inf)
         found = ids.pop("item_id", None)
         if found is not None and self.items is None:
             self.items = found
@@ -239,10 +239,10 @@ class InteractionLog(InSpans):
                 "expected: the cached data belong to other rows"
             )
         self._ids |= ids
-        return dict.fromkeys(names, store)
+        return columns
 
     def _whole_column(self, name: str) -> NDArray[Any]:
-        return self._column(name).read(name, 0, self.n_rows)
+        return self._column(name).read(0, self.n_rows)
 
     def _meaning(self, name: str) -> pa.Array | None:
         """Return the ids of a column's codes; None without that column."""

@@ -1,4 +1,4 @@
-"""Read columns of a source, validated against the log's contract, into a typed store.
+"""Read columns of a source, validated against the log's contract, into typed ones.
 
 Ids become codes. The loader caches nothing.
 """
@@ -16,7 +16,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.base.ids import as_ids, numbered
 from slc_ops.rows import columns as contract
 from slc_ops.rows.reading import Source, converted, with_offsets
-from slc_ops.rows.store import ColumnStore
+from slc_ops.rows.store import Column
 
 IDS = ("item_id", "user_id")
 MOST_WAITING = 1 << 20
@@ -47,20 +47,22 @@ class Loader:
         """Return the source's name of a column of the contract."""
         return self.rename.get(self._score(column), self._score(column))
 
-    def load(self, names: Sequence[str], budget: float) -> tuple[ColumnStore, dict[str, pa.Array]]:
+    def load(self, names: Sequence[str], budget: float) -> tuple[dict[str, Column], dict[str, pa.Array]]:
         """Read these columns in one pass, and the ids of their codes; above ``budget`` bytes into files.
 
         Items, users and groups become codes in order of first appearance; a missing group has code −1.
         """
-        store = ColumnStore(self.source.n_rows, {name: self._type(name) for name in names}, budget)
-        ids = {name: Numbering(store, name) for name in names if name not in NUMBERS}
+        n_rows, types = self.source.n_rows, {name: np.dtype(self._type(name)) for name in names}
+        spilled = n_rows * sum(kind.itemsize for kind in types.values()) > budget
+        found = {name: Column(n_rows, kind, spilled=spilled) for name, kind in types.items()}
+        ids = {name: Numbering(found[name]) for name in names if name not in NUMBERS}
         for first, batch in with_offsets(self.source.batches([self.called(name) for name in names])):
             for name, column in zip(names, batch.columns, strict=True):
                 if name in ids:
                     ids[name].add(self._ids(name, column, first), first)
                 else:
-                    store.write(name, first, self._numbers(name, column, first))
-        return store, {name: numbering.finish() for name, numbering in ids.items()}
+                    found[name].write(first, self._numbers(name, column, first))
+        return found, {name: numbering.finish() for name, numbering in ids.items()}
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
         """Yield the first row number and the users of each batch."""
@@ -108,8 +110,8 @@ class Numbering:
     that of the distinct ids.
     """
 
-    def __init__(self, store: ColumnStore, name: str) -> None:
-        self._store, self._name = store, name
+    def __init__(self, codes: Column) -> None:
+        self._codes = codes
         self._ids: pa.Array | None = None
         self._waiting: list[tuple[int, int, pa.Array]] = []
 
@@ -122,7 +124,7 @@ class Numbering:
         codes = column.indices.cast(pa.int32())
         if codes.null_count:  # fill_null would import pandas
             codes = pc.coalesce(codes, as_arrow(np.full(len(codes), -1, np.int32)))
-        self._store.write(self._name, first, as_numpy(codes))
+        self._codes.write(first, as_numpy(codes))
         self._waiting.append((first, first + len(column), column.dictionary))
         known = 0 if self._ids is None else len(self._ids)
         if sum(len(ids) for _, _, ids in self._waiting) > max(known, MOST_WAITING):
@@ -137,9 +139,9 @@ class Numbering:
         known = [] if self._ids is None else [self._ids]
         self._ids, codes = numbered([*known, *(ids for _, _, ids in self._waiting)])
         for (first, last, _), mapping in zip(self._waiting, codes[len(known) :], strict=True):
-            own = self._store.read(self._name, first, last)
+            own = self._codes.read(first, last)
             # The last entry is at index −1: a row without a value keeps −1.
-            self._store.write(self._name, first, np.append(mapping, np.int32(-1)).take(own))
+            self._codes.write(first, np.append(mapping, np.int32(-1)).take(own))
         self._waiting = []
 
 
