@@ -25,7 +25,7 @@ def measures(
     now: Statistics,
     manifest: WindowManifest,
     before: Sequence[tuple[WindowManifest, Statistics]],
-    weekdays: Sequence[Statistics] = (),
+    weekdays: Sequence[Statistics],
 ) -> dict[str, Any]:
     """Return the window's statistics, and its differences to the trailing windows with rows.
 
@@ -86,7 +86,7 @@ def against_trailing(
     now: Statistics,
     manifest: WindowManifest,
     before: Sequence[tuple[WindowManifest, Statistics]],
-    weekdays: Sequence[Statistics] = (),
+    weekdays: Sequence[Statistics],
 ) -> dict[str, Any]:
     """Return the window's differences to the trailing windows."""
     past = [statistics for _, statistics in before]

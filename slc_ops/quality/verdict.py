@@ -140,7 +140,7 @@ def by_rules(
     manifest: WindowManifest,
     baseline: Baseline,
     quality: Quality,
-    engine: Engine = LOCAL,
+    engine: Engine,
     *,
     suite: bool = False,
     seen: Seen = NOTHING,
@@ -257,9 +257,7 @@ def details(expectation: Evaluated, now: Statistics, past: list[Statistics], man
     return round(observed, 6) if isinstance(observed, float) else observed
 
 
-def stop_if_critical(
-    result: ValidationResult, manifest: WindowManifest, *, pages: bool = True
-) -> ValidationResult:
+def stop_if_critical(result: ValidationResult, manifest: WindowManifest, *, pages: bool) -> ValidationResult:
     """Raise :class:`ValidationStopped` if the verdict is to stop; the message links to ``pages``, if any."""
     if result.status != "stopped":
         return result

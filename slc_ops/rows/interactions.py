@@ -81,15 +81,14 @@ class InteractionLog(InSpans):
         source: str | Path | Sequence[str | Path],
         *,
         rename: Mapping[str, str] | None = None,
-        memory: int | None = None,
         times: bool = False,
     ) -> "InteractionLog":
         """Read Parquet, CSV or Feather files or directories; several are joined in the given order.
 
-        ``rename`` maps a contract's column to the file's (``{"item_id": "pid"}``); ``memory`` is the budget
-        in bytes before rows go to a temporary file; ``times`` reads event times in the same pass.
+        ``rename`` maps a contract's column to the file's (``{"item_id": "pid"}``); with ``times`` event times
+        are read in the same pass.
         """
-        return cls(open_source(source, rename or {}), rename=rename, memory=memory, times=times)
+        return cls(open_source(source, rename or {}), rename=rename, times=times)
 
     @classmethod
     def from_table(cls, table: pa.Table) -> "InteractionLog":

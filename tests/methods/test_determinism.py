@@ -6,6 +6,7 @@ import pytest
 
 from slc_ops.methods import METHODS, FitOptions, fit
 from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.reading import open_source
 from tests.methods.synthetic import table
 
 ROWS = 600_000  # three spans
@@ -30,7 +31,8 @@ def written(parameters, directory):
 @pytest.mark.parametrize("method", METHODS)
 def test_threads_batches_and_memory_do_not_change_a_byte(method, files, tmp_path):
     one = fit(method, InteractionLog.read(files / "large.parquet"), options=FitOptions(threads=1))
-    many = fit(method, InteractionLog.read(files / "small.parquet", memory=0), options=FitOptions(threads=3))
+    spilled = InteractionLog(open_source(files / "small.parquet", {}), memory=0)
+    many = fit(method, spilled, options=FitOptions(threads=3))
     assert written(one, tmp_path / "one") == written(many, tmp_path / "many")
 
 

@@ -13,7 +13,7 @@ import pytest
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.rows import loading
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.reading import TableSource
+from slc_ops.rows.reading import TableSource, open_source
 
 
 def rows(**changed) -> pa.Table:
@@ -111,7 +111,7 @@ def test_batches_and_memory_do_not_change_the_log(tmp_path, kind, memory, row_gr
     }[kind]
     table = pa.table({"item_id": ids, "label": rng.integers(0, 2, 1000), "logit": rng.normal(size=1000)})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=row_group_size)
-    log = InteractionLog.read(tmp_path / "rows.parquet", memory=memory)
+    log = InteractionLog(open_source(tmp_path / "rows.parquet", {}), memory=memory)
     assert log.items.take(log.item_codes).to_pylist() == ids.to_pylist()
     assert log.logit.tolist() == table["logit"].to_pylist()
     assert log.digest() == InteractionLog.from_table(table).digest()
@@ -136,7 +136,7 @@ def test_codes_of_batches_become_codes_of_the_log(tmp_path, memory, monkeypatch)
         pyarrow.feather.write_feather(part, tmp_path / f"{k}.feather")
     numbers = table.slice(0, 4).set_column(3, "item_id", pa.array([5, 6, 5, 10**15]))
     pyarrow.feather.write_feather(numbers, tmp_path / "9.feather")
-    log = InteractionLog.read(sorted(tmp_path.iterdir()), memory=memory)
+    log = InteractionLog(open_source(sorted(tmp_path.iterdir()), {}), memory=memory)
     expected = [*table["item_id"].to_pylist(), "5", "6", "5", str(10**15)]
     assert log.items.take(log.item_codes).to_pylist() == expected
     assert log.items.to_pylist() == list(dict.fromkeys(expected))
