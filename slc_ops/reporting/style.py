@@ -89,7 +89,7 @@ def new_figure(height: float, columns: int = 1, width: float = WIDTH, **options:
     return figure, figure.subplots(1, columns, **options)
 
 
-def save(figure: Any, path: Path, title: str, caption: str = "", *, wide: bool = False) -> Drawing:
+def save(figure: Any, path: Path, title: str, caption: str = "") -> Drawing:
     """Write ``path`` as PNG; return the figure for the page. ``savefig`` would draw each format twice."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -98,7 +98,7 @@ def save(figure: Any, path: Path, title: str, caption: str = "", *, wide: bool =
     svg = svg_text(figure)
     figure.set(dpi=160, facecolor="white")
     FigureCanvasAgg(figure).print_png(f"{path}.png", metadata={"Software": None})
-    return Drawing(path.name, title, caption, for_page(svg), wide)
+    return Drawing(path.name, title, caption, for_page(svg), wide=figure.get_figwidth() == WIDE)
 
 
 def svg_text(figure: Any) -> str:

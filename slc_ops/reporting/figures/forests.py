@@ -174,5 +174,4 @@ def draw_contenders(directory: Path, replay: Replay) -> Drawing | None:
             "All contenders against Platt",
             f"Dots are means over the windows, thick lines their {share(replay.confidence)} intervals, whose "
             "unit is the window. Thin lines are the expected range of one further window.",
-            wide=True,
         )

@@ -61,7 +61,6 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
             "AUC over time, fold by fold",
             "AUC by time slice over the folds; each is fitted on earlier windows only. Platt scaling with "
             "a positive slope has the backbone's AUC: an increasing map of one score keeps every order.",
-            wide=True,
         )
 
 

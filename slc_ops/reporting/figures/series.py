@@ -59,7 +59,6 @@ def draw(
             "Dots: the method minus Platt, both fitted on the previous windows; below 0 is better. "
             f"Shaded: the mean with its {level} interval. Bar at the right: expected range of the next "
             f"window.{diamonds} Each panel has its own scale.",
-            wide=True,
         )
 
 

@@ -75,7 +75,6 @@ def draw(directory: Path, replay: Replay, refitted: str | None = None) -> Drawin
             "Served against Platt refitted every window",
             "Below 0 the served probabilities were better. The shading shows the serving method."
             f"{dashed}{more}",
-            wide=True,
         )
 
 
