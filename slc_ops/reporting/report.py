@@ -44,6 +44,8 @@ def write_report(
         drawings = draw_all(temporary, evidence, ruling, seen, fitted, got)
     method, plan = ruling.method, plan or {}
     items = evidence.items.get(method or "", {})
+    slices = tables.slice_rows(evidence, method)
+    groups = [row for row in slices if row["ours"]["kind"] == "group"]
     renewed = (ruling.verdict, ruling.kind) == ("promote", "renewal")
     text = render(
         "report.html.j2",
@@ -67,10 +69,10 @@ def write_report(
         paired=paired_metrics(),
         kinds=list(next((each.within for each in evidence.newest.values() if each.within), {})),
         ranking=ranking_in_words({name: evidence.newest[name].within for name in evidence.methods}),
-        slices=tables.slice_rows(evidence, method, ("density", "cold_start")),
-        groups=tables.slice_rows(evidence, method, ("group",)),
-        n_simultaneous_slices=tables.n_simultaneous_slices(evidence, method),
-        worst_group=tables.worst_group(evidence, method),
+        slices=[row for row in slices if row["ours"]["kind"] in ("density", "cold_start")],
+        groups=groups,
+        together=next(iter(evidence.slice_differences.get(method or "", {}).values()), None),
+        worst_group=tables.worst_group(groups),
         best_items=items.get("best", []),
         worst_items=items.get("worst", []),
     )

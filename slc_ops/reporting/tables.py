@@ -1,9 +1,7 @@
-"""The page's tables: rows of plain text, built from the evidence."""
+"""Slices of the page: the candidate beside Platt, with the paired difference."""
 
 from typing import Any
 
-from slc_ops.base.text import MISSING, number
-from slc_ops.evidence.metrics import headline_metrics
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.uncertainty import PairedDifference
 
@@ -11,48 +9,25 @@ MIN_GROUP_ROWS = 100
 Row = dict[str, Any]
 
 
-def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -> list[Row]:
-    """Return each slice of the newest window: Platt, the candidate, and the paired difference.
-
-    Of paired metrics, Platt's figure precedes the candidate's.
-    """
+def slice_rows(backtest: Backtest, method: str | None) -> list[Row]:
+    """Return each slice of the newest window under the candidate and Platt, and their difference in NLL."""
     if method is None or backtest.newest[method].metrics is None:
         return []
-    platt = _of_platt(backtest)
+    platt = {(part["kind"], part["name"]): part for part in backtest.newest["platt"].slices}
+    gains = backtest.slice_differences.get(method, {})
     rows = []
     for part in backtest.newest[method].slices:
-        if part["kind"] not in kinds:
-            continue
-        before = platt.get((part["kind"], part["name"]), {})
-        found = backtest.slice_differences.get(method, {}).get(f"{part['kind']}:{part['name']}")
-        cells = []
-        for each in headline_metrics():
-            both = (before, part) if each.paired else (part,)
-            cells += [each.text(one.get(each.name)) for one in both]
+        found = gains.get(f"{part['kind']}:{part['name']}")
         rows.append(
             {
-                "label": part["label"],
-                "n": part["n"],
-                "cells": cells,
-                "difference": found.nll.text() if found else MISSING,
+                "ours": part,
+                "platt": platt.get((part["kind"], part["name"]), {}),
+                "difference": None if found is None else found.nll,
                 "verdict": _slice_verdict(found),
                 "why": "; ".join(sorted(set(part["reasons"].values()))),
             }
         )
     return rows
-
-
-def _of_platt(backtest: Backtest) -> dict[tuple[str, str], Row]:
-    """Return the slices of the newest window under Platt, by kind and name."""
-    return {(part["kind"], part["name"]): part for part in backtest.newest["platt"].slices}
-
-
-def n_simultaneous_slices(backtest: Backtest, method: str | None) -> Row | None:
-    """Return the number of slices with simultaneous intervals and their confidence; None for a single one."""
-    found = next(iter(backtest.slice_differences.get(method or "", {}).values()), None)
-    if found is None or found.n_simultaneous == 1:
-        return None
-    return {"count": found.n_simultaneous, "confidence": found.confidence}
 
 
 def _slice_verdict(found: PairedDifference | None) -> str:
@@ -61,20 +36,7 @@ def _slice_verdict(found: PairedDifference | None) -> str:
     return "better" if found.nll.high < 0 else "worse" if found.nll.low > 0 else "unclear"
 
 
-def worst_group(backtest: Backtest, method: str | None) -> Row | None:
-    """Return the group with the highest NLL under the candidate, among those with enough rows.
-
-    Platt's NLL is that of the same group.
-    """
-    if method is None or backtest.newest[method].metrics is None:
-        return None
-    groups = [
-        part
-        for part in backtest.newest[method].slices
-        if part["kind"] == "group" and part["n"] >= MIN_GROUP_ROWS and part["nll"] is not None
-    ]
-    if not groups:
-        return None
-    worst = max(groups, key=lambda part: part["nll"])
-    platt = _of_platt(backtest).get(("group", worst["name"]), {}).get("nll")
-    return {"label": worst["label"], "nll": number(worst["nll"]), "n": worst["n"], "platt": number(platt)}
+def worst_group(groups: list[Row]) -> Row | None:
+    """Return the group with the highest NLL under the candidate, among those with enough rows."""
+    large = [row for row in groups if row["ours"]["n"] >= MIN_GROUP_ROWS and row["ours"]["nll"] is not None]
+    return max(large, key=lambda row: float(row["ours"]["nll"]), default=None)

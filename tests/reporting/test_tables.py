@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.evidence.uncertainty import Interval
 from slc_ops.reporting.style import ACCENT, BAD, MUTED, tone
-from slc_ops.reporting.tables import worst_group
+from slc_ops.reporting.tables import slice_rows, worst_group
 
 
 def test_an_interval_is_shown_with_signs():
@@ -35,12 +35,13 @@ def test_a_difference_is_coloured_only_if_its_interval_excludes_0(found, better,
 
 def test_the_worst_group_is_shown_with_platts_figure_of_that_group():
     def group(name, n, nll):
-        return {"kind": "group", "name": name, "label": name, "n": n, "nll": nll}
+        return {"kind": "group", "name": name, "label": name, "n": n, "nll": nll, "reasons": {}}
 
     def scored(*slices):
         return SimpleNamespace(metrics=object(), slices=[*slices])
 
     ours = scored(group("small", 99, 0.9), group("large", 100, 0.6), group("calm", 500, 0.5))
     platts = scored(group("small", 99, 0.95), group("large", 100, 0.62), group("calm", 500, 0.7))
-    found = worst_group(SimpleNamespace(newest={"slc": ours, "platt": platts}), "slc")
-    assert found == {"label": "large", "nll": "0.6000", "n": 100, "platt": "0.6200"}
+    evidence = SimpleNamespace(newest={"slc": ours, "platt": platts}, slice_differences={})
+    found = worst_group(slice_rows(evidence, "slc"))
+    assert (found["ours"], found["platt"]) == (group("large", 100, 0.6), group("large", 100, 0.62))
