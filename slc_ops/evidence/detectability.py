@@ -22,7 +22,7 @@ from slc_ops.base import text
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.files import read_json, replacing_directory, write_json
 from slc_ops.base.parquet import write_parquet
-from slc_ops.methods.fitting.calibration import Calibration, Cells
+from slc_ops.methods.fitting.calibration import Calibration, keys_of
 from slc_ops.methods.fitting.options import FitOptions
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Log, Rows
@@ -229,7 +229,7 @@ def cell_sums(first: int, last: int, edges: np.ndarray, rows: Rows) -> Totals:
         rows = rows.chosen(np.flatnonzero((rows.codes >= first) & (rows.codes < last)))
     if len(rows) == 0:
         return Totals(np.zeros((3, (last - first) * bins)))
-    cell = Cells(edges).of(rows) - first * bins
+    cell = keys_of(rows, edges) - first * bins
 
     def per_cell(values: np.ndarray | None) -> np.ndarray:
         mass = values if rows.weight is None else rows.weight if values is None else rows.weight * values

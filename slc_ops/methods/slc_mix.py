@@ -19,7 +19,7 @@ effect is that of its posterior with everything else fixed.
 The option ``effects`` lists the blocks that may enter; users are personal data, and enter only if named.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -40,7 +40,7 @@ from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums, key_sums, total
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.parameters.effects import Effect
-from slc_ops.parameters.parameter_set import Apply, ParameterSet, Provenance
+from slc_ops.parameters.parameter_set import ParameterSet, Provenance
 from slc_ops.rows.rows import Columns, Rows
 
 GROUP: Columns = frozenset({"group"})
@@ -66,13 +66,13 @@ def fit(
     found = model.minimise(_start(calibration, rows, model, blocks), blocks.variances)
     effects = _effects(rows, model, found, blocks)
     parts = ParameterSet("slc_mix", Affine(1.0, 0.0), effects, model.standard.mean)
-    line = fit_link(newest, AddedEffects(parts.on(newest.log)))
+    line = fit_link(newest, parts.on(newest.log))
     platt_too = blocks.variances.item > 0 and not {"group", "user"} & set(blocks.entered)
     platt = slc_eb.line_of_new_items(calibration, link) if platt_too else None
     return fitted(
         rows,
         "slc_mix",
-        followed(line, newest, calibration, AddedEffects(parts.on(calibration.log))),
+        followed(line, newest, calibration, parts.on(calibration.log)),
         effects,
         logit_mean=model.standard.mean,
         cold=None if platt is None else Affine(platt.a, platt.b0),
@@ -121,22 +121,6 @@ def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats |
         columns: Columns = USER | cells.columns | standard.columns
         by_user = ByUser.of(log.rows(0, log.n_rows, columns), cells, standard, shape.users)
     return Mixed(rows.log, rows.total_weight, rows.options.workers, cells, shape, standard, by_user)
-
-
-@dataclass(frozen=True)
-class AddedEffects:
-    """The sum of effects on the rows of a log, as known offsets of a line."""
-
-    apply: Apply
-
-    @property
-    def columns(self) -> Columns:
-        """Columns that a pass needs."""
-        return self.apply.columns
-
-    def of(self, rows: Rows) -> Floats:
-        """Return the sum of each row."""
-        return self.apply.added(rows)
 
 
 def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: Chosen) -> dict[str, Effect]:

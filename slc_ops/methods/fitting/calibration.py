@@ -91,13 +91,8 @@ class Calibration:
         if n_cells > LARGE_CELLS:  # two threads would hold four of them at a time
             threads = 1
             self._once.forget(lambda name: name[0] == "cell_sums")  # those of another number of bins
-        kernel = partial(_sums, self.cells, n_cells)
+        kernel = partial(_sums, self.time_edges, n_cells)
         return self.log.add_up(kernel, threads=threads, columns=TIME, n_keys=n_cells)
-
-    @property
-    def cells(self) -> "Cells":
-        """The key of each row by item and time bin."""
-        return Cells(self.time_edges)
 
     @property
     def time_edges(self) -> Floats:
@@ -186,54 +181,41 @@ class Calibration:
 
 
 class Offsets(Protocol):
-    """The fixed δ of each row in a fit."""
+    """The fixed δ of each row in a fit: :class:`ItemOffsets`, or the effects of a parameter set."""
 
     @property
     def columns(self) -> Columns: ...
 
-    def of(self, rows: Rows) -> Floats: ...
+    def added(self, rows: Rows) -> Floats: ...
 
 
 @dataclass(frozen=True)
 class ItemOffsets:
-    """δ by item code."""
+    """δ by item code, or by item code and time bin."""
 
     values: Floats
-    columns: Columns = NO_COLUMNS
+    time_edges: Floats | None = None
 
-    def of(self, rows: Rows) -> Floats:
-        return self.values.take(rows.codes, mode="clip")
+    @property
+    def columns(self) -> Columns:
+        return NO_COLUMNS if self.time_edges is None else TIME
 
-
-@dataclass(frozen=True)
-class Cells:
-    """(item, time bin) of each row: item · bins + bin."""
-
-    time_edges: Floats
-
-    def of(self, rows: Rows) -> NDArray[np.intp]:
-        """Return the cell of each row."""
-        assert rows.time is not None  # noqa: S101 - the caller requests times
-        cells: NDArray[np.intp] = np.multiply(rows.codes, len(self.time_edges) - 1, dtype=np.intp)
-        cells += time_bin(rows.time, self.time_edges)
-        return cells
+    def added(self, rows: Rows) -> Floats:
+        return self.values.ravel().take(keys_of(rows, self.time_edges), mode="clip")
 
 
-@dataclass(frozen=True)
-class CellOffsets:
-    """δ by item code and time bin."""
-
-    values: Floats
-    cells: Cells
-    columns: Columns = TIME
-
-    def of(self, rows: Rows) -> Floats:
-        return self.values.ravel().take(self.cells.of(rows), mode="clip")
+def keys_of(rows: Rows, time_edges: Floats | None) -> NDArray[np.integer]:
+    """Return the item of each row, or its item and time bin: item · bins + bin."""
+    if time_edges is None:
+        return rows.codes
+    assert rows.time is not None  # noqa: S101 - the caller requests times
+    keys: NDArray[np.intp] = np.multiply(rows.codes, len(time_edges) - 1, dtype=np.intp)
+    keys += time_bin(rows.time, time_edges)
+    return keys
 
 
-def _sums(cells: Cells | None, n_keys: int, rows: Rows) -> Sums:
-    keys = rows.codes if cells is None else cells.of(rows)
-    return key_sums(keys, n_keys, rows.label, rows.logit, rows.weight)
+def _sums(time_edges: Floats | None, n_keys: int, rows: Rows) -> Sums:
+    return key_sums(keys_of(rows, time_edges), n_keys, rows.label, rows.logit, rows.weight)
 
 
 def _moments(column: str, centre: float, rows: Rows) -> Totals:

@@ -64,7 +64,7 @@ class Terms:
         columns = [standardised(getattr(rows, name), mean, spread) for name, mean, spread in self.covariates]
         eta = state.offset.take(rows.codes, mode="clip") if self.n_items else np.zeros(len(rows))
         if self.known is not None:
-            eta += self.known.of(rows)
+            eta += self.known.added(rows)
         for x, coefficient in zip(columns, state.link, strict=False):
             eta += x * coefficient
         if self.intercept:
