@@ -141,7 +141,7 @@ def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: C
         posterior = lasting_part(1.0 / curved, v.group, shares["group"])
         effects["group"] = effect_of(rows.log.groups, sums, group, *posterior)
     log = rows.log.in_memory() if v.user else None
-    if log is not None and near.users is not None and log.user_codes is not None:
+    if log is not None and log.user_codes is not None:
         weight = log.weight if log.weighted else None
         sums = key_sums(log.user_codes, shape.users, log.label, log.logit, weight)
         posterior = lasting_part(1.0 / (near.users.h + 1.0 / v.user), v.user, shares["user"])

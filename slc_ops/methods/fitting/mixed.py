@@ -17,7 +17,7 @@ from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.logistic import MANY_ITEMS, SPAN_ROWS, standardised
 from slc_ops.methods.fitting.options import Forgetting
-from slc_ops.numerics.crossed import CellSums, Codes, Crossed, Shape, Variances
+from slc_ops.numerics.crossed import CellSums, Codes, Crossed, Shape, UserCurve, Variances
 from slc_ops.numerics.kernels import Floats, RowsAt, slices, stable_order, total
 from slc_ops.numerics.newton import LAST_STEP, Minimum, State, minimise
 from slc_ops.rows.passes import Totals, add_up, in_spans
@@ -152,8 +152,8 @@ class Mixed:
         """Evaluate the penalised likelihood in one pass over the rows."""
         base, tilt, user = self.shape.tables(state)
         if variances.user and self.by_user is not None:
-            sums, users = self.by_user.sums(base, tilt, user, self.shape, self.workers)
-            return Crossed.of(state, self.shape, variances, sums, users)
+            found = self.by_user.sums(base, tilt, user, self.shape, self.workers)
+            return Crossed.of(state, self.shape, variances, *found)
         kernel = partial(_cell_sums, self.cells, self.standard, base, tilt, bool(variances.slope))
         sums = self.source.add_up(
             kernel,
@@ -162,7 +162,7 @@ class Mixed:
             n_keys=len(base),
             span_rows=SPAN_ROWS if len(base) <= MANY_ITEMS else None,
         )
-        return Crossed.of(state, self.shape, variances, sums, None)
+        return Crossed.of(state, self.shape, variances, sums, UserCurve.absent(self.shape))
 
     def minimise(
         self, start: State, variances: Variances, *, last_step: float = LAST_STEP, last_gain: float = 0.0
@@ -247,7 +247,7 @@ class ByUser:
 
     def sums(
         self, base: Floats, tilt: Floats, user: Floats, shape: Shape, workers: int
-    ) -> tuple[CellSums, "_UserCurve"]:
+    ) -> tuple[CellSums, UserCurve]:
         """Return the cells' sums, and the sums that cross them with users."""
         fisher = np.empty(len(self.z))
         pull, curve = np.zeros((2, shape.users + 1))
@@ -270,58 +270,47 @@ class ByUser:
         for users, pulls, curves in found.users:
             pull[users] += pulls
             curve[users] += curves
-        return found.sums, _UserCurve(self, fisher, pull, curve, len(base), workers)
+        from_cells = partial(self._from_cells, fisher, len(pull), workers)
+        to_cells = partial(self._to_cells, fisher, len(base), workers)
+        return found.sums, UserCurve(pull, curve, from_cells, to_cells)
 
     def starts_in(self, first: int, last: int) -> NDArray[np.intp]:
         """Return the first row of each user within a span."""
         inside = slice(*np.searchsorted(self.starts, (first + 1, last)))
         return np.append(first, self.starts[inside])
 
+    def _from_cells(self, fisher: Floats, n_users: int, workers: int, flat: Floats, tilted: Floats) -> Floats:
+        """Return Σ h·(flat[cell] + tilted[cell]·z) per user."""
+        found = np.zeros(n_users)
+
+        def work(first: int, last: int) -> tuple[NDArray[np.integer], Floats]:
+            part = slice(first, last)
+            value = tilted.take(cell := self.cell[part])
+            value *= self.z[part]
+            value += flat.take(cell)
+            value *= fisher[part]
+            starts = self.starts_in(first, last)
+            return self.user[starts], np.add.reduceat(value, starts - first)
+
+        for users, values in in_spans(work, len(fisher), workers):
+            found[users] += values
+        return found
+
+    def _to_cells(self, fisher: Floats, n_cells: int, workers: int, user: Floats) -> tuple[Floats, Floats]:
+        """Return Σ h·user and Σ hz·user per cell."""
+
+        def work(first: int, last: int) -> Totals:
+            part = slice(first, last)
+            value = user.take(self.user[part])
+            value *= fisher[part]
+            cell = self.cell[part]
+            return Totals(np.array([total(cell, each, n_cells) for each in (value, value * self.z[part])]))
+
+        found = add_up(work, len(fisher), workers).values
+        return found[0], found[1]
+
 
 @dataclass
 class _Both(Additive):
     sums: CellSums
     users: list[tuple[NDArray[np.integer], Floats, Floats]]
-
-
-@dataclass(frozen=True)
-class _UserCurve:
-    rows: ByUser
-    fisher: Floats
-    r: Floats
-    h: Floats
-    n_cells: int
-    workers: int
-
-    def from_cells(self, flat: Floats, tilted: Floats) -> Floats:
-        """Return per user Σ h·(flat[cell] + tilted[cell]·z)."""
-        rows, found = self.rows, np.zeros_like(self.h)
-
-        def work(first: int, last: int) -> tuple[NDArray[np.integer], Floats]:
-            part = slice(first, last)
-            value = tilted.take(cell := rows.cell[part])
-            value *= rows.z[part]
-            value += flat.take(cell)
-            value *= self.fisher[part]
-            starts = rows.starts_in(first, last)
-            return rows.user[starts], np.add.reduceat(value, starts - first)
-
-        for users, values in in_spans(work, len(self.fisher), self.workers):
-            found[users] += values
-        return found
-
-    def to_cells(self, user: Floats) -> tuple[Floats, Floats]:
-        """Return per cell Σ h·user and Σ hz·user."""
-        rows = self.rows
-
-        def work(first: int, last: int) -> Totals:
-            part = slice(first, last)
-            value = user.take(rows.user[part])
-            value *= self.fisher[part]
-            cell = rows.cell[part]
-            return Totals(
-                np.array([total(cell, each, self.n_cells) for each in (value, value * rows.z[part])])
-            )
-
-        found = add_up(work, len(self.fisher), self.workers).values
-        return found[0], found[1]
