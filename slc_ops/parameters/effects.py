@@ -112,13 +112,6 @@ def _all_finite(column: pa.ChunkedArray) -> bool:
     )
 
 
-def by_item(
-    table: pa.Table, prior_var: float | None = None, time_edges: Floats | None = None
-) -> dict[str, Effect]:
-    """Return the effects of a method that corrects by item only."""
-    return {"item": Effect(table, prior_var, time_edges=time_edges)}
-
-
 @dataclass(frozen=True)
 class Added:
     """Terms to add to logits, by position; the last entry is for unknown ids (position −1)."""

@@ -76,9 +76,8 @@ class ParameterSet:
     table (cold start) has effect 0; if ``cold`` is set, unknown items use its line instead: σ(a·η₀ + b₀) with
     its own a and b₀. Slopes multiply η₀ − ``logit_mean``.
 
-    >>> from slc_ops.parameters.effects import by_item
-    >>> items = by_item(pa.table({"id": ["a"], "offset": [1.0]}))
-    >>> parameters = ParameterSet(method="slc", link=Affine(a=1.0, b0=0.0), effects=items)
+    >>> items = Effect(pa.table({"id": ["a"], "offset": [1.0]}))
+    >>> parameters = ParameterSet(method="slc", link=Affine(a=1.0, b0=0.0), effects={"item": items})
     >>> parameters.correct(["a", "new"], [0.0, 0.0]).round(4).tolist()
     [0.7311, 0.5]
     >>> replace(parameters, cold=Affine(a=1.0, b0=-1.0)).correct(["a", "new"], [0.0, 0.0]).round(4).tolist()

@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.evidence.renewal import check_renewal, lengths
 from slc_ops.numerics.curves import Affine
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 
 MOMENTS = (-1.0, 2.0)
@@ -14,7 +14,7 @@ MOMENTS = (-1.0, 2.0)
 
 def made(a=1.0, b0=0.0, offsets=(0.1, -0.2, 0.3), ids=("a", "b", "c"), n=(10.0, 20.0, 30.0)):
     items = pa.table({"id": list(ids), "offset": list(offsets), "n_obs": list(n)})
-    return ParameterSet("slc_eb", Affine(a, b0), by_item(items))
+    return ParameterSet("slc_eb", Affine(a, b0), {"item": Effect(items)})
 
 
 def steady(count=6, sd=0.05, seed=0):
@@ -140,7 +140,9 @@ def test_a_slope_of_exactly_zero_does_not_rank_forwards():
 def test_offsets_that_follow_time_have_no_distance():
     def in_bins(offset):
         columns = {"id": ["a", "a"], "time_bin": [0, 1], "offset": [offset, offset], "n_obs": [5.0, 5.0]}
-        return ParameterSet("slc_t", Affine(1.0, 0.0), by_item(pa.table(columns), time_edges=np.arange(3.0)))
+        return ParameterSet(
+            "slc_t", Affine(1.0, 0.0), {"item": Effect(pa.table(columns), time_edges=np.arange(3.0))}
+        )
 
     assert lengths(in_bins(0.0), in_bins(2.0), MOMENTS).offsets == 0
 
