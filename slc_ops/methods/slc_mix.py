@@ -136,16 +136,16 @@ def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: C
         items = replace(items, slope_prior_var=shares["slope"] * v.slope / model.standard.spread**2)
     effects = {"item": items}
     if v.group:
-        curved = total(shape.group_of, near.sums.h, shape.groups) + 1.0 / v.group
+        curved = total(shape.group_of, near.sums.h, shape.groups + 1) + 1.0 / v.group
         sums = rows.add_up(partial(_group_sums, shape.groups), columns=GROUP, n_keys=shape.groups)
-        posterior = lasting_part(1.0 / curved, v.group, shares["group"])
-        effects["group"] = effect_of(rows.log.groups, sums, group, *posterior)
+        posterior = lasting_part(1.0 / curved[:-1], v.group, shares["group"])
+        effects["group"] = effect_of(rows.log.groups, sums, {"offset": group[:-1]}, *posterior)
     log = rows.log.in_memory() if v.user else None
     if log is not None and log.user_codes is not None:
         weight = log.weight if log.weighted else None
         sums = key_sums(log.user_codes, shape.users, log.label, log.logit, weight)
-        posterior = lasting_part(1.0 / (near.users.h + 1.0 / v.user), v.user, shares["user"])
-        effects["user"] = effect_of(log.users, sums, user, *posterior)
+        posterior = lasting_part(1.0 / (near.users.h[:-1] + 1.0 / v.user), v.user, shares["user"])
+        effects["user"] = effect_of(log.users, sums, {"offset": user[:-1]}, *posterior)
     return effects
 
 
