@@ -241,13 +241,5 @@ def cell_sums(first: int, last: int, edges: np.ndarray, rows: Rows) -> Totals:
 
 def _row_median(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Return the median of each row over its known entries; NaN without any."""
-    if values.shape[1] == 0:
-        return np.full(len(values), np.nan)
-    ordered = np.sort(np.where(known, values, np.inf), axis=1)
-    count = known.sum(axis=1)
-    rows = np.arange(len(values))
-    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[1] - 1)
-    with np.errstate(invalid="ignore"):
-        median: np.ndarray = (ordered[rows, low] + ordered[rows, high]) / 2
-    median[count == 0] = np.nan
-    return median
+    median = np.ma.median(np.ma.array(values, mask=~known), axis=1)  # type: ignore[no-untyped-call]
+    return np.asarray(median.filled(np.nan))
