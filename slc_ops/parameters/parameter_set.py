@@ -175,15 +175,8 @@ class ParameterSet:
     ) -> Floats:
         """Correct plain arrays; without ``time``, or with a NaN time, the last time bin applies.
 
-        Args:
-            items: Item ids, one per row; None and null count as unknown, as for ``groups`` and ``users``.
-            logits: Finite logits of the frozen model.
-            time: Event times as numbers; links that depend on time require them.
-            groups: Group ids, used by sets with a group effect.
-            users: User ids, used by sets with a user effect.
-
-        Raises:
-            InputError: Unequal lengths, a logit that is not finite, or a missing time.
+        Ids that are None or null count as unknown. Raises :class:`InputError` for unequal lengths, a logit
+        that is not finite, and a missing time if the link depends on time.
         """
         return self.probabilities(self.found({"item": items, "group": groups, "user": users}, logits, time))
 

@@ -34,11 +34,7 @@ _STATED = re.compile(r'("params_digest": ")[0-9a-f]{64}"')
 
 
 def write(parameters: ParameterSet, directory: Path) -> None:
-    """Write all files to a temporary directory, then rename it.
-
-    Raises:
-        ParameterSetError: The directory holds other files, which would be lost.
-    """
+    """Write all files to a temporary directory, then rename it; refuse one with other files."""
     if _holds_other_files(directory):
         raise ParameterSetError(
             f"{directory} holds other files than a parameter set, which would be lost; choose a new name"
@@ -95,15 +91,9 @@ def _holds_other_files(directory: Path) -> bool:
 
 
 def read(directory: Path, *, deployment: str | None = None, served: bool = False) -> ParameterSet:
-    """Read a directory of :func:`write` and verify it.
+    """Read a directory of :func:`write`, verify it, and refuse a set of another ``deployment``.
 
-    Args:
-        directory: The directory of the set.
-        deployment: Refuse a set of another deployment.
-        served: Read only the columns that determine probabilities and intervals.
-
-    Raises:
-        ParameterSetError: A file is missing, altered or of an unknown schema version.
+    With ``served`` only the columns that determine probabilities and intervals are read.
     """
     path = directory / PARAMS
     with _understood(path):

@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base import threads
 from slc_ops.base.errors import FitError, InputError, OneClassError
-from slc_ops.base.threads import Once
 from slc_ops.methods.fitting.options import FitOptions, Forgetting
 from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, slices
 from slc_ops.numerics.time_bins import time_bin
@@ -48,7 +48,7 @@ class Calibration:
         self.log, self.history, self.options = log, history, options or FitOptions()
         self.forget, self.starts = forget, starts
         self.keep_rows = False  # rows of a choice of several methods, if reading again is expensive
-        self._once = Once()
+        self._once = threads.Once()
 
     def under(self, options: FitOptions) -> "Calibration":
         """Return the same rows under other options; both share computed values."""
@@ -65,14 +65,13 @@ class Calibration:
         """Number of distinct items of the log."""
         return len(self.log.items)
 
-    @property
+    @threads.once
     def item_sums(self) -> Sums:
         """n, Σy, Σp and Fisher weight per item at the frozen logits: from one pass, or stored sums."""
         stored: Sums | None = getattr(self.log, "item_sums", None)
         if stored is not None:
             return stored
-        kernel = partial(_sums, None, self.n_items)
-        return self._once.get("item_sums", lambda: self.add_up(kernel, n_keys=self.n_items))
+        return self.add_up(partial(_sums, None, self.n_items), n_keys=self.n_items)
 
     @property
     def cell_sums(self) -> Sums:
@@ -118,15 +117,15 @@ class Calibration:
         """Number of time bins after merging equal edges."""
         return len(self.time_edges) - 1
 
-    @property
+    @threads.once
     def total_weight(self) -> float:
         """Σw."""
-        return self._once.get("total_weight", lambda: float(self.item_sums.n.sum()))
+        return float(self.item_sums.n.sum())
 
-    @property
+    @threads.once
     def logit_moments(self) -> tuple[float, float]:
         """Weighted mean and standard deviation of the logits; :class:`FitError` if not finite."""
-        mean, spread = self._once.get("logit_moments", lambda: self._moments("logit"))
+        mean, spread = self._moments("logit")
         if not np.isfinite(spread):
             raise FitError(
                 f"the logits of {self.log.describe()} are too far apart for a fit: their squares have no "
@@ -140,10 +139,10 @@ class Calibration:
         mean, spread = self.logit_moments
         return spread <= 1e-9 * max(1.0, abs(mean))
 
-    @property
+    @threads.once
     def time_moments(self) -> tuple[float, float]:
         """Weighted mean and standard deviation of event time; 1 if all times are equal."""
-        mean, spread = self._once.get("time_moments", lambda: self._moments("time"))
+        mean, spread = self._moments("time")
         return mean, spread or 1.0
 
     def require_two_classes(self) -> None:

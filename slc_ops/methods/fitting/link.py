@@ -13,13 +13,13 @@ suffice.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from slc_ops.base.errors import FitError
 from slc_ops.methods.fitting.calibration import Calibration, Offsets
-from slc_ops.methods.fitting.logistic import NO_OFFSETS, Evaluated, Logistic, SampledRows, Terms
+from slc_ops.methods.fitting.logistic import NO_OFFSETS, Evaluated, Logistic, Terms
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.rows.passes import evenly_spaced
@@ -108,8 +108,7 @@ def _maximum_likelihood(calibration: Calibration, terms: Terms, start: Floats) -
 def _start_from_sample(model: Logistic, sample: Sequence[Rows], start: State) -> State:
     """Return the link of evenly spaced slices, started with few of them: two passes over all rows remain."""
     for slices in (sample[::_BEGIN], sample):
-        part = SampledRows(joined(slices))
-        few = replace(model, source=part, weight=part.weight)
+        few = model.on(joined(slices))
         try:
             found = few.minimise(few.visit(start), last_step=1e-2)
         except FitError:

@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
-from slc_ops.methods.fitting.logistic import Evaluated, Logistic, SampledRows
+from slc_ops.methods.fitting.logistic import Evaluated, Logistic
 from slc_ops.methods.fitting.prior_sample import prior_rows
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import State
@@ -150,7 +150,7 @@ def choose_prior(
 def _by_time(known: ChoiceRows, model: Logistic, start: State, earlier: Floats | None) -> tuple[Prior, State]:
     """Choose the prior on the later rows."""
     if (split := known.by_time()) is None:
-        return _by_evidence(_of_rows(model, known.rows), start)
+        return _by_evidence(model.on(known.rows), start)
     trial = _Trial.of(model, split)
     prior, near, reached = _by_hold_out(trial, start)
     if earlier is None or not earlier.any():
@@ -168,18 +168,13 @@ class _Trial:
 
     @classmethod
     def of(cls, model: Logistic, split: Split) -> "_Trial":
-        return cls(_of_rows(model, split.past), _of_rows(model, split.ahead), split)
+        return cls(model.on(split.past), model.on(split.ahead), split)
 
     def gains(self, one: State, other: State, margin: float) -> bool:
         """Return True if the future is predicted better by ``one``, by more than chance."""
         gain = self.future.losses(self.split.ahead, other) - self.future.losses(self.split.ahead, one)
         whole = float(np.sum(gain))
         return whole > 0 and whole > margin * self.split.error_of(gain)
-
-
-def _of_rows(model: Logistic, rows: Rows) -> Logistic:
-    part = SampledRows(rows)
-    return replace(model, source=part, weight=part.weight)
 
 
 def held_out(rows: Rows) -> NDArray[np.bool_] | None:
