@@ -233,7 +233,7 @@ def _against(
     """Return the paired differences; without scipy they have no intervals."""
     if find_spec("scipy") is None:
         return {name: _without_intervals(*pair) for name, pair in pairs.items()}
-    return dict(zip(pairs, differences(list(pairs.values()), simultaneous=simultaneous), strict=True))
+    return differences(pairs, simultaneous=simultaneous)
 
 
 def _without_intervals(one: UserSums, other: UserSums) -> PairedDifference:

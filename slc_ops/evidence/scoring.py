@@ -235,7 +235,7 @@ def _score(
         metrics=found.metrics,
         n_calibration=rows.calibration.log.n_rows,
         options=_options(options),
-        slope=slope_of(parameters),
+        slope=None if (link := parameters.affine()) is None else link["a"],
         tied_logits=tied_logits(test, found.metrics) if name == "base" else None,
         seconds_fit=seconds,
         warnings=tuple(parameters.warnings),
@@ -246,12 +246,6 @@ def _score(
         ],
         within=found.within,
     )
-
-
-def slope_of(parameters: ParameterSet) -> float | None:
-    """Return the slope of the link in the logit; None if the method fits no slope."""
-    link = parameters.affine()
-    return None if link is None else link["a"]
 
 
 def read_parameters(fold: Fold, method: str, directory: Path) -> ParameterSet | None:

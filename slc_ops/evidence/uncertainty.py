@@ -24,7 +24,7 @@ clusters, and the error of a standard deviation from 4,096 of them (1 %) is belo
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from slc_ops.evidence.row_sums import PerRow
 MAX_CLUSTERS = 4096
 MIN_CLUSTERS = 10
 
+Name = TypeVar("Name")
 
 ROUNDING = 1e-12
 """Smaller values count as 0: equal predictions can sum their losses in another order."""
@@ -201,36 +202,39 @@ def difference(
     a: UserSums, b: UserSums | None, *, confidence: float = 0.95, replicates: int = 1000
 ) -> PairedDifference:
     """Return the intervals of a − b from their user sums; with ``b=None`` those of a."""
-    return differences([(a, b)], confidence=confidence, replicates=replicates)[0]
+    return differences({None: (a, b)}, confidence=confidence, replicates=replicates)[None]
 
 
 def differences(
-    pairs: Sequence[tuple[UserSums, UserSums | None]],
+    pairs: Mapping[Name, tuple[UserSums, UserSums | None]],
     *,
     confidence: float = 0.95,
     replicates: int = 1000,
     simultaneous: bool = False,
-) -> list[PairedDifference]:
+) -> dict[Name, PairedDifference]:
     """Compare many pairs over the same clusters of users, resampled together in one matrix product.
 
     With ``simultaneous`` all intervals of a metric cover the true values jointly at this confidence.
     """
     if not pairs:
-        return []
-    draws = multiplicities(pairs[0][0].positive.size, replicates)
-    columns = [_columns(a, b) for a, b in pairs]
+        return {}
+    columns = [_columns(a, b) for a, b in pairs.values()]
+    draws = multiplicities(columns[0][0].size, replicates)
     drawn = draws @ np.column_stack([column for each in columns for column in each])
     width = len(columns[0])
-    found = [_resampled(a, b, drawn[:, width * k : width * (k + 1)]) for k, (a, b) in enumerate(pairs)]
+    found = [
+        _resampled(a, b, drawn[:, width * k : width * (k + 1)]) for k, (a, b) in enumerate(pairs.values())
+    ]
     levels = {
         name: _joint_level([each[name] for each in found], confidence) if simultaneous else confidence
         for name in found[0]
     }
-    made = []
-    for (a, _), each in zip(pairs, found, strict=True):
+    made = {}
+    for (pair, (a, _)), each in zip(pairs.items(), found, strict=True):
         users = _users(a)
         intervals = {n: _interval(one, levels[n], users, symmetric=simultaneous) for n, one in each.items()}
-        made.append(PairedDifference(intervals, a.rows, users, confidence, len(found) if simultaneous else 1))
+        together = len(found) if simultaneous else 1
+        made[pair] = PairedDifference(intervals, a.rows, users, confidence, together)
     return made
 
 

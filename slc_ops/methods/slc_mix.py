@@ -27,12 +27,13 @@ import numpy as np
 from slc_ops.base.errors import FitError
 from slc_ops.base.ids import IdIndex
 from slc_ops.methods import slc_eb
-from slc_ops.methods.fitting.blocks import BLOCKS, Chosen, choose_blocks
+from slc_ops.methods.fitting.blocks import Chosen, choose_blocks
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.fitting.mixed import ByUser, Mixed, Standard, cells_of
 from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.older_rows import limited
+from slc_ops.methods.fitting.options import EFFECTS
 from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.fitting.results import effect_of, fitted, item_effect, lasting_part
 from slc_ops.numerics.crossed import Crossed, shrunk
@@ -62,7 +63,9 @@ def fit(
         return replace(slc_eb.fit(calibration, link), method="slc_mix")
     newest = link or calibration
     rows = calibration if older is None else limited(older, newest, users=blocks.variances.user > 0)
-    model = _model(rows, Standard.of(calibration), blocks, slc_eb.prior_mean_of(rows, prior))
+    model = _model(
+        rows, Standard(*calibration.logit_scale, rows.forget), blocks, slc_eb.prior_mean_of(rows, prior)
+    )
     found = model.minimise(_start(calibration, rows, model, blocks), blocks.variances)
     effects = _effects(rows, model, found, blocks)
     parts = ParameterSet("slc_mix", Affine(1.0, 0.0), effects, model.standard.mean)
@@ -107,9 +110,8 @@ def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:
 
 def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats | None) -> Mixed:
     """Return the model of all rows; with users, they are held in this process."""
-    standard = replace(standard, forget=rows.forget)
     cells = cells_of(rows.log, groups=blocks.variances.group > 0)
-    shape, by_user = replace(cells.shape(), mean=mean), None
+    n_users, by_user = 0, None
     if blocks.variances.user:
         log = rows.log.in_memory()
         if log is None or log.users is None:
@@ -117,16 +119,17 @@ def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats |
                 f"effects of users need all rows in the memory of one process; {rows.log.describe()} has "
                 f"{rows.log.n_rows:,} rows (leave user out of effects)"
             )
-        shape = replace(cells.shape(len(log.users)), mean=mean)
+        n_users = len(log.users)
         columns: Columns = USER | cells.columns | standard.columns
-        by_user = ByUser.of(log.rows(0, log.n_rows, columns), cells, standard, shape.users)
+        by_user = ByUser.of(log.rows(0, log.n_rows, columns), cells, standard, n_users)
+    shape = cells.shape(n_users, mean)
     return Mixed(rows.log, rows.total_weight, rows.options.workers, cells, shape, standard, by_user)
 
 
 def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: Chosen) -> dict[str, Effect]:
     """Return the lasting part of each block as a table."""
     shape, near, v = model.shape, found.near, blocks.variances
-    shares = dict(zip(BLOCKS, blocks.in_order, strict=True))
+    shares = dict(zip(EFFECTS, blocks.in_order, strict=True))
     item, slope, group, user = shape.split(shrunk(shape, found.state, blocks.in_order).offset)
     slopes = slope / model.standard.spread if v.slope else None
     total_item = item if shape.mean is None else item + shape.mean

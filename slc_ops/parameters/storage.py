@@ -30,6 +30,8 @@ MAX_ROWS = 50_000_000
 """Maximum number of rows of an effect's table, equal to the maximum number of cells in a fit."""
 MAX_JSON = 16 << 20
 """Maximum size in bytes of ``params.json`` and of ``golden.json``."""
+_ORIGIN = ("deployment", "backbone_version", "input_digest", "config_digest", "code_version")
+"""The texts of a set's provenance."""
 _STATED = re.compile(r'("params_digest": ")[0-9a-f]{64}"')
 
 
@@ -250,12 +252,8 @@ def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
         "logit_mean": parameters.logit_mean,
         "counts": {"rows": parameters.n_rows, "items": parameters.n_items},
         "warnings": list(parameters.warnings),
-        "deployment": origin.deployment,
         "window": None if origin.window is None else origin.window.bounds,
-        "backbone_version": origin.backbone_version,
-        "input_digest": origin.input_digest,
-        "config_digest": origin.config_digest,
-        "code_version": origin.code_version,
+        **{name: getattr(origin, name) for name in _ORIGIN},
         # Omit optional keys that are not set.
         **({} if parameters.cold is None else {"cold_link": parameters.cold.as_dict()}),
         **({} if (rule := origin.on_backbone_mismatch) is None else {"on_backbone_mismatch": rule}),
@@ -290,7 +288,6 @@ def _from_dict(values: dict[str, Any], effects: dict[str, Effect]) -> ParameterS
     cold = None if (line := values.get("cold_link")) is None else curve_from_dict(line)
     if not (cold is None or isinstance(cold, Affine)):
         raise ValueError(f"cold_link is of kind {cold.kind!r}; expected 'affine'")
-    texts = ("deployment", "backbone_version", "input_digest", "config_digest", "code_version")
     return ParameterSet(
         method=_text(values["method"]),
         link=curve_from_dict(values["link"]),
@@ -303,7 +300,7 @@ def _from_dict(values: dict[str, Any], effects: dict[str, Effect]) -> ParameterS
             window=None if window is None else Window.from_dict(window),
             on_backbone_mismatch=_rule(values.get("on_backbone_mismatch")),
             prior_mean=None if (mean := values.get("prior_mean")) is None else PriorMean(**mean),
-            **{name: None if values[name] is None else _text(values[name]) for name in texts},
+            **{name: None if values[name] is None else _text(values[name]) for name in _ORIGIN},
         ),
         cold=cold,
     )

@@ -139,6 +139,12 @@ class Calibration:
         mean, spread = self.logit_moments
         return spread <= 1e-9 * max(1.0, abs(mean))
 
+    @property
+    def logit_scale(self) -> tuple[float, float]:
+        """The moments of the logits, with spread 0 for constant ones."""
+        mean, spread = self.logit_moments
+        return mean, 0.0 if self.constant_logits else spread
+
     @threads.once
     def time_moments(self) -> tuple[float, float]:
         """Weighted mean and standard deviation of event time; 1 if all times are equal."""

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from slc_ops.base.additive import Additive
 from slc_ops.base.buffers import as_arrow, as_numpy
-from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.logistic import MANY_ITEMS, SPAN_ROWS, standardised
 from slc_ops.methods.fitting.options import Forgetting
 from slc_ops.numerics.crossed import CellSums, Codes, Crossed, Shape, UserCurve, Variances
 from slc_ops.numerics.kernels import Floats, RowsAt, slices, stable_order, total
-from slc_ops.numerics.newton import LAST_STEP, Minimum, State, minimise
+from slc_ops.numerics.newton import Minimum, State, minimise
 from slc_ops.rows.passes import Totals, add_up, in_spans
 from slc_ops.rows.rows import NO_COLUMNS, Columns, Log, Rows, RowSource
 
@@ -61,13 +60,13 @@ class Cells:
         pair = pair_of(self.n_groups, rows)
         return np.searchsorted(self.pairs, pair) if self.table is None else self.table[pair]
 
-    def shape(self, n_users: int = 0) -> Shape:
-        """Return the shape of the coefficients of a model on these cells."""
+    def shape(self, n_users: int = 0, mean: Floats | None = None) -> Shape:
+        """Return the shape of a model's coefficients; ``mean`` is the items' prior mean."""
         if self.pairs is None:
             one = np.arange(self.n_items, dtype=np.intp)
-            return Shape(self.n_items, 0, n_users, one, np.zeros_like(one))
+            return Shape(self.n_items, 0, n_users, one, np.zeros_like(one), mean)
         item, group = np.divmod(self.pairs, self.n_groups + 1)
-        return Shape(self.n_items, self.n_groups, n_users, item.astype(np.intp), group.astype(np.intp))
+        return Shape(self.n_items, self.n_groups, n_users, item.astype(np.intp), group.astype(np.intp), mean)
 
 
 def pair_of(n_groups: int, rows: Rows) -> NDArray[np.int64]:
@@ -111,12 +110,6 @@ class Standard:
     mean: float
     spread: float
     forget: Forgetting | None = None
-
-    @classmethod
-    def of(cls, calibration: Calibration) -> "Standard":
-        """Return the logits' scale; constant logits have spread 0."""
-        mean, spread = calibration.logit_moments
-        return cls(mean, 0.0 if calibration.constant_logits else spread)
 
     @property
     def columns(self) -> Columns:
@@ -164,16 +157,13 @@ class Mixed:
         )
         return Crossed.of(state, self.shape, variances, sums, UserCurve.absent(self.shape))
 
-    def minimise(
-        self, start: State, variances: Variances, *, last_step: float = LAST_STEP, last_gain: float = 0.0
-    ) -> Minimum[Crossed]:
+    def minimise(self, start: State, variances: Variances, *, last_gain: float = 0.0) -> Minimum[Crossed]:
         """Minimise the penalised likelihood, from a state."""
         return minimise(
             partial(self.visit, variances=variances),
             self.visit(start, variances),
             self.weight,
             "the line and the effects",
-            last_step=last_step,
             last_gain=last_gain,
         )
 

@@ -117,10 +117,6 @@ class ChoiceRows:
         rows = prior_rows(log, groups=groups)
         return None if rows is None or not _two_classes(rows) else cls(rows, held_out(rows))
 
-    def by_time(self) -> Split | None:
-        """Split the rows by time."""
-        return Split.of(self.rows, self.held)
-
 
 def rows_of_choice(calibration: Calibration, *, groups: bool = False) -> ChoiceRows | None:
     """Return the rows for choices; those of a short log, or for several methods, are read once."""
@@ -149,7 +145,7 @@ def choose_prior(
 
 def _by_time(known: ChoiceRows, model: Logistic, start: State, earlier: Floats | None) -> tuple[Prior, State]:
     """Choose the prior on the later rows."""
-    if (split := known.by_time()) is None:
+    if (split := Split.of(known.rows, known.held)) is None:
         return _by_evidence(model.on(known.rows), start)
     trial = _Trial.of(model, split)
     prior, near, reached = _by_hold_out(trial, start)
