@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.json_form import JsonForm, OwnForm
 from slc_ops.base.text import interval, signed
 from slc_ops.evidence.auc import BLOCK, Scored, in_order, placed
@@ -102,7 +103,7 @@ class PairedDifference(OwnForm):
 
 
 @dataclass
-class UserSums:
+class UserSums(Additive):
     """The sums per cluster of users that the bootstrap needs, for one method on one set of rows."""
 
     positive: np.ndarray
@@ -111,13 +112,6 @@ class UserSums:
     means: dict[str, np.ndarray]
     """Σ w · value per row, by metric that is a mean over rows and gets intervals."""
     rows: int
-
-    def merge(self, other: "UserSums") -> None:
-        """Add the sums of other rows of the same clusters in place."""
-        for name in ("positive", "negative", "placement", "rows"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name, sums in other.means.items():
-            self.means[name] = self.means[name] + sums
 
     @property
     def weight(self) -> np.ndarray:
@@ -142,14 +136,12 @@ class Clusters:
     count: int
 
     @classmethod
-    def of(cls, user: NDArray[Any] | None, rows: int) -> "Clusters":
-        """Return one cluster per user, or pooled clusters for many users; without users, each row is one.
+    def of(cls, user: NDArray[Any]) -> "Clusters":
+        """Return one cluster per user, or pooled clusters for many users.
 
-        >>> Clusters.of(np.array([7, 3, 7]), 3)
+        >>> Clusters.of(np.array([7, 3, 7]))
         Clusters(of_row=array([1, 0, 1], dtype=int16), count=2)
         """
-        if user is None:
-            return cls.of_codes(np.arange(rows), rows)
         distinct, codes = np.unique(user, return_inverse=True)
         return cls.of_codes(codes, int(distinct.size))
 
@@ -292,7 +284,7 @@ def paired_difference(
     label: np.ndarray,
     p_a: np.ndarray,
     p_b: np.ndarray,
-    user: np.ndarray | None,
+    user: np.ndarray,
     *,
     weight: np.ndarray | None = None,
     confidence: float = 0.95,
@@ -307,7 +299,7 @@ def paired_difference(
     >>> result.auc.low > 0, result.nll.high < 0
     (True, True)
     """
-    clusters = Clusters.of(user, len(label))
+    clusters = Clusters.of(user)
     a = user_sums(label, p_a, clusters, weight)
     b = user_sums(label, p_b, clusters, weight)
     return difference(a, b, confidence=confidence, replicates=replicates)

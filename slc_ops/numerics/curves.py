@@ -12,6 +12,7 @@ import numpy as np
 
 from slc_ops.base.errors import InputError, ParameterSetError
 from slc_ops.numerics.kernels import Floats, sigmoid
+from slc_ops.numerics.time_bins import time_bin
 
 
 class Curve(ABC):
@@ -116,12 +117,7 @@ def bin_of(probability: Floats, bins: int) -> Any:
     >>> bin_of(np.array([0.0, 0.2, 0.21, 1.0]), 5).tolist()
     [0, 0, 1, 4]
     """
-    edges = np.linspace(0.0, 1.0, bins + 1)
-    guess = np.minimum((probability * bins).astype(np.intp), bins - 1)
-    # The product is rounded, so a probability on an edge may be one bin off; compare with the edges.
-    guess -= (probability <= edges[guess]) & (guess > 0)
-    guess += (probability > edges[guess + 1]) & (guess < bins - 1)
-    return guess
+    return time_bin(probability, np.linspace(0.0, 1.0, bins + 1))
 
 
 def curve_from_dict(value: dict[str, Any]) -> Curve:

@@ -1,6 +1,7 @@
 """The rows of a fit, with the sums that several methods share computed once."""
 
 from collections.abc import Callable, Hashable
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -52,8 +53,8 @@ class Calibration:
 
     def under(self, options: FitOptions) -> "Calibration":
         """Return the same rows under other options; both share computed values."""
-        view = Calibration(self.log, self.history, options, self.forget, self.starts)
-        view._once, view.keep_rows = self._once, self.keep_rows
+        view = copy(self)
+        view.options = options
         return view
 
     def once(self, name: Hashable, work: Callable[[], T]) -> T:
