@@ -70,18 +70,10 @@ def test_the_limit_has_a_floor_after_small_renewals():
     assert not check_renewal(made(b0=0.55), past, MOMENTS).accepted
 
 
-@pytest.mark.parametrize(
-    ("broken", "says"),
-    [
-        (made(a=-0.2), "ranks in reverse"),
-        (made(a=float("nan")), "not finite"),
-        (made(offsets=(np.nan, 0.0, 0.0)), "not finite"),
-    ],
-)
-def test_invalid_parameters_are_held_without_any_history(broken, says):
-    found = check_renewal(broken, [], MOMENTS, held_before=True)
+def test_a_negative_slope_is_held_without_any_history():
+    found = check_renewal(made(a=-0.2), [], MOMENTS, held_before=True)
     assert (found.accepted, found.lasting, found.lengths) == (False, False, None)
-    assert says in found.sentence
+    assert "ranks in reverse" in found.sentence
 
 
 def test_a_slope_within_two_standard_errors_of_0_is_not_called_negative():

@@ -78,7 +78,9 @@ def moving_line(calibration: Calibration, terms: Terms, near: Floats, rows_of_on
     ``terms`` has the logit, unless all are equal, and known offsets; ``near`` is a line near all windows;
     ``rows_of_one`` is the design effect.
     """
-    (_, mean, spread), size = _logit(terms, calibration), len(near)
+    # Constant logits have no slope, and their mean is the frozen level.
+    _, mean, spread = terms.covariates[0] if terms.covariates else ("logit", *calibration.logit_moments)
+    size = len(near)
     frozen = np.array([spread, mean])[-size:]
     starts = np.array(calibration.starts)
     sums = (
@@ -122,11 +124,6 @@ def filtered(near: Floats, pull: Floats, information: Floats) -> Floats:
         covariance = covariance - gain @ covariance
     share = np.exp(evidence - evidence.max())
     return np.asarray(share @ mean / share.sum())
-
-
-def _logit(terms: Terms, calibration: Calibration) -> tuple[str, float, float]:
-    """Return the standardised logit; constant logits have no slope, and their mean is the frozen level."""
-    return terms.covariates[0] if terms.covariates else ("logit", *calibration.logit_moments)
 
 
 def _window_sums(terms: Terms, state: State, starts: Floats, rows: Rows) -> Totals:
