@@ -186,15 +186,7 @@ def _understood(path: Path) -> Iterator[None]:
         raise
     except SlcError as error:
         raise ParameterSetError(str(error)) from None
-    except (
-        AttributeError,
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise ParameterSetError(f"{path} cannot be understood: {error!r:.200}") from None
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise ParameterSetError(f"{path.parent} cannot be read: {str(error)[:200]}") from None
