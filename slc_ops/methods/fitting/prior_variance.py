@@ -136,22 +136,17 @@ def choose_prior(
     """
     if known is None:
         return _by_evidence(model, start)
-    prior, near = _by_time(known, model, start, earlier)
+    if (split := Split.of(known.rows, known.held)) is None:
+        prior, near = _by_evidence(model.on(known.rows), start)
+    else:
+        trial = _Trial.of(model, split)
+        prior, near, reached = _by_hold_out(trial, start)
+        if earlier is not None and earlier.any():
+            prior, near = _from_earlier(trial, start, reached, earlier) or (prior, near)
     if prior.earlier or not prior.variance:
         return prior, near
     split = Split.of(known.rows, held_out_users(known.rows))
     return (prior, near) if split is None else _for_whole_users(_Trial.of(model, split), prior, near)
-
-
-def _by_time(known: ChoiceRows, model: Logistic, start: State, earlier: Floats | None) -> tuple[Prior, State]:
-    """Choose the prior on the later rows."""
-    if (split := Split.of(known.rows, known.held)) is None:
-        return _by_evidence(model.on(known.rows), start)
-    trial = _Trial.of(model, split)
-    prior, near, reached = _by_hold_out(trial, start)
-    if earlier is None or not earlier.any():
-        return prior, near
-    return _from_earlier(trial, start, reached, earlier) or (prior, near)
 
 
 @dataclass(frozen=True)
