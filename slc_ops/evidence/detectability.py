@@ -72,11 +72,6 @@ class Detectability:
             value["per_item"] = self.per_item.to_pylist()
         return value
 
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "Detectability":
-        """Read the form of :meth:`as_dict`; the table is not restored."""
-        return cls(**{k: v for k, v in value.items() if k != "per_item"})
-
 
 def write_detectability(report: Detectability, directory: Path) -> None:
     """Replace ``directory`` with the report: the summary as JSON, the item table as Parquet."""
@@ -88,7 +83,7 @@ def write_detectability(report: Detectability, directory: Path) -> None:
 
 def read_detectability(directory: Path) -> Detectability:
     """Read the summary of :func:`write_detectability`; the item table is not read."""
-    return Detectability.from_dict(read_json(directory / SUMMARY))
+    return Detectability(**read_json(directory / SUMMARY))
 
 
 def z_two_sided(alpha: float) -> float:

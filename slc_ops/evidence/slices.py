@@ -42,15 +42,9 @@ class Slicing:
     intervals: bool = True
 
 
-def _observations(log: Log) -> NDArray[np.float64]:
-    """Return Σw per item; without weights, the row counts."""
-    counts = Calibration(log).item_sums.n if log.weighted else log.item_counts
-    return counts.astype(np.float64)
-
-
 def by_density(calibration: Log, test: Log) -> Slicing:
     """Cut by terciles over the calibration items (sparse, medium, dense), and cold start."""
-    observed = _observations(calibration)
+    observed = Calibration(calibration).item_sums.n
     per_item = np.sort(observed[observed > 0])
     first, second = np.quantile(per_item, [1 / 3, 2 / 3], method="lower")
     counts = np.append(observed, 0.0)[IdIndex(calibration.items).positions(test.items)]  # 0: unknown

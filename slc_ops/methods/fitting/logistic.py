@@ -12,7 +12,7 @@ is convex, and :func:`slc_ops.numerics.newton.minimise` finds its minimum:
 One pass over the rows gives all sums of a step; sums of spans are added in a fixed order.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -117,7 +117,7 @@ class Logistic:
     source: RowSource
     weight: float
     workers: int
-    terms: Terms = field(default_factory=lambda: Terms(()))
+    terms: Terms
 
     def visit(self, state: State, variance: float = np.inf, free: bool = True) -> Evaluated:
         """Evaluate f in one pass over the rows."""
