@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.numerics.curves import Affine
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 
@@ -37,7 +37,7 @@ def measure(kind: str, ids: pa.Array, rng: np.random.Generator) -> None:
     }
     order = np.asarray(pa.compute.sort_indices(ids))
     table = pa.table({"id": ids.take(pa.array(order)), **columns})
-    written = ParameterSet("slc", Affine(1.1, 0.1), effects=by_item(table, 1.0), n_items=len(ids))
+    written = ParameterSet("slc", Affine(1.1, 0.1), effects={"item": Effect(table, 1.0)}, n_items=len(ids))
     with tempfile.TemporaryDirectory() as directory:
         written.write(Path(directory) / "set")
         loading, parameters = best(lambda: ParameterSet.read(Path(directory) / "set"), times=2)

@@ -204,7 +204,7 @@ def _entry(
     if len(offsets) > len(link):
         short = prepared(link)
     log = InteractionLog.from_table(test)
-    label, users = test["label"].to_numpy(), Clusters.of(test["user_id"].to_numpy(), test.num_rows)
+    label, users = test["label"].to_numpy(), Clusters.of(test["user_id"].to_numpy())
     sums = {}
     for method in (*METHODS, *listed):
         try:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.numerics.curves import Affine, Curve, Isotonic
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving.export import Exported, export
 
@@ -34,7 +34,7 @@ def main() -> None:
     rows, items = int(given.rows), int(given.items)
     rng = np.random.default_rng(3)
     ids = pa.array([f"item-{k:08d}" for k in range(items)])
-    offsets = by_item(pa.table({"id": ids, "offset": rng.normal(size=items)}), 1.0)
+    offsets = {"item": Effect(pa.table({"id": ids, "offset": rng.normal(size=items)}), 1.0)}
     knots = np.sort(rng.random(200))
     links: dict[str, Curve] = {
         "a line": Affine(1.1, -0.2),

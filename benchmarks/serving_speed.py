@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.numerics.curves import Affine
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving import Corrector
 
@@ -30,7 +30,9 @@ def write_set(directory: Path, count: int, ids: str) -> None:
     names = pa.array(numbers) if ids == "integer" else pa.array([f"item-{number:09d}" for number in numbers])
     columns = {name: random.random(count) for name in ("offset_var", "n_obs", "fisher_weight", "shrinkage")}
     items = pa.table({"id": names, "offset": random.normal(size=count)} | columns)
-    parameters = ParameterSet("slc", Affine(1.1, 0.1), by_item(items, 1.0), n_rows=count, n_items=count)
+    parameters = ParameterSet(
+        "slc", Affine(1.1, 0.1), {"item": Effect(items, 1.0)}, n_rows=count, n_items=count
+    )
     parameters.write(directory)
 
 

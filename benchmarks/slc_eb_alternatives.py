@@ -30,7 +30,7 @@ from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.slc_eb import joint_model
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.newton import State
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 
@@ -86,7 +86,7 @@ def with_prior(log: InteractionLog, prior: Prior) -> ParameterSet:
     offset = prior.lasting * model.minimise(model.visit(start), prior.variance).state.offset
     link = fit_link(calibration, ItemOffsets(offset))
     items = pa.table({"id": log.items, "offset": offset})
-    return ParameterSet("slc_eb", Affine(link.a, link.b0), by_item(items.sort_by("id")))
+    return ParameterSet("slc_eb", Affine(link.a, link.b0), {"item": Effect(items.sort_by("id"))})
 
 
 def chosen(log: InteractionLog, **settings: float) -> Prior:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from slc_ops.base.digests import digest_file
 from slc_ops.methods import METHODS, FitOptions, fit
 from slc_ops.numerics.curves import Affine, AffineInTime, Histogram, Isotonic
-from slc_ops.parameters.effects import Effect, by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.parameters.storage import signed
 from slc_ops.rows.interactions import InteractionLog
@@ -67,19 +67,22 @@ def good() -> Iterator[tuple[str, ParameterSet]]:
         effects = ("item", "slope", "group", "user")
         yield method, fit(method, rows, options=FitOptions(time_bins=4, threads=1, effects=effects))
     items = pa.table({"id": ["a", "b", "c"], "offset": [0.4, -0.7, 0.1]})
-    yield "cold-line", ParameterSet("slc_eb", Affine(1.1, -0.2), by_item(items, 0.5), cold=Affine(0.9, 0.1))
+    yield (
+        "cold-line",
+        ParameterSet("slc_eb", Affine(1.1, -0.2), {"item": Effect(items, 0.5)}, cold=Affine(0.9, 0.1)),
+    )
     yield "even-histogram", ParameterSet("histogram", Histogram(np.linspace(0.05, 0.95, 10)))
     yield "one-knot", ParameterSet("isotonic", Isotonic(np.array([0.4]), np.array([0.7])))
     yield "time-covariate", ParameterSet("platt_time", AffineInTime(0.8, 0.1, -0.5, 1.7e9, 86400.0))
     numbers = pa.table({"id": [-(2**63), -1, 0, 7, 2**63 - 1], "offset": [0.5, -0.5, 1.0, -1.0, 0.25]})
-    yield "integers", ParameterSet("slc", Affine(1.0, 0.3), by_item(numbers, 1.0))
+    yield "integers", ParameterSet("slc", Affine(1.0, 0.3), {"item": Effect(numbers, 1.0)})
     names = sorted(
         ["", " ", "A", "a", "a ", "e\u0301", "é", "17", "017", "ß", "項目", "🙂", "x" * 300], key=str.encode
     )
     texts = pa.table({"id": names, "offset": [0.1 * k - 0.6 for k in range(len(names))]})
-    yield "texts", ParameterSet("slc", Affine(0.9, 0.0), by_item(texts, 1.0))
+    yield "texts", ParameterSet("slc", Affine(0.9, 0.0), {"item": Effect(texts, 1.0)})
     empty = pa.table({"id": pa.array([], pa.string()), "offset": pa.array([], pa.float64())})
-    yield "no-items", ParameterSet("slc", Affine(0.9, 0.0), by_item(empty, 1.0))
+    yield "no-items", ParameterSet("slc", Affine(0.9, 0.0), {"item": Effect(empty, 1.0)})
     slopes = items.append_column("slope", pa.array([0.2, 0.0, -0.3]))
     groups = pa.table({"id": [3, 17], "offset": [0.25, -0.5]})
     users = pa.table({"id": ["u1", "u2"], "offset": [1.0, -1.0]})

@@ -93,9 +93,8 @@ def in_order(
 ) -> tuple[NDArray[np.intp], Scored]:
     """Sort rows by probability and return (indices, rows); an evaluation sorts only here."""
     order, score, positive = ranked(label, probability)
-    all_of = weights(probability.size, weight)
-    weight = all_of if _all_ones(all_of) else all_of.take(order, mode="clip")
-    return order, Scored(score, positive, weight)
+    weight = None if weight is None else weight.take(order, mode="clip")
+    return order, Scored(score, positive, weights(probability.size, weight))
 
 
 def placed(rows: Scored) -> tuple[Floats, Auc]:

@@ -18,6 +18,7 @@ but not in the logits, the largest possible effect of rounding.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from slc_ops.base.digests import digest_json
@@ -38,7 +39,7 @@ from slc_ops.evidence.scoring import (
     score_directory,
 )
 from slc_ops.evidence.series import Entry, entry
-from slc_ops.evidence.uncertainty import PairedDifference, UserSums, differences
+from slc_ops.evidence.uncertainty import UserSums, differences
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.blocks import Decision
@@ -59,13 +60,14 @@ def compare_champion(
 
     ``version`` and ``digest`` identify the champion; they are stored with its score and in the result.
     """
+    about = partial(Champion, version=version, method=champion.method, digest=digest)
     learned = champion.provenance.window
     if learned is not None and learned.end > plan.newest.window.start:
         reason = (
             f"the champion learned from window {learned}, so it has seen {plan.newest.window} or later "
             "rows and cannot be evaluated on them"
         )
-        return Champion("saw_window", reason, version, champion.method, digest)
+        return about("saw_window", reason)
     fitted = champion.provenance.backbone_version
     rows = FoldRows(plan.newest, engine)
     found = rows.test.backbone_versions
@@ -74,10 +76,10 @@ def compare_champion(
             f"the champion was fitted for backbone {fitted}, the newest window holds {', '.join(found)}; "
             "its corrections do not apply to these logits"
         )
-        return Champion("other_backbone", reason, version, champion.method, digest)
+        return about("other_backbone", reason)
     key = "" if digest is None else digest_json([version, digest])
     score_champion(rows, champion, directory, key=key)
-    return Champion("scored", "scored on the same rows", version, champion.method, digest)
+    return about("scored", "scored on the same rows")
 
 
 def assemble(
@@ -94,8 +96,10 @@ def assemble(
     newest = plan.newest
     if champion.status == "scored":
         scores[newest.key][CHAMPION] = read_score(newest, CHAMPION, directory)
-    for fold in plan.folds:
-        _self_test(scores[fold.key])
+    for of_fold in scores.values():
+        for score in of_fold.values():
+            check_ranges(score)
+            check_invariance(of_fold["base"], score)
     check_scored(scores[newest.key]["base"])
     entries = tuple(entry_of(fold, names, scores[fold.key], directory) for fold in plan.folds)
     result = Backtest(plan, names, tuple(methods), scores, entries=entries, champion=champion)
@@ -113,18 +117,7 @@ def assemble(
 
 def _add_intervals(result: Backtest, sums: dict[str, dict[str, UserSums]], rules: Decision) -> None:
     """Add intervals of each method, of its differences, and of its slices against Platt (simultaneous)."""
-
-    def compare(
-        pairs: dict[str, tuple[UserSums, UserSums | None]], *, simultaneous: bool = False
-    ) -> dict[str, PairedDifference]:
-        found = differences(
-            list(pairs.values()),
-            confidence=rules.confidence,
-            replicates=rules.replicates,
-            simultaneous=simultaneous,
-        )
-        return dict(zip(pairs, found, strict=True))
-
+    compare = partial(differences, confidence=rules.confidence, replicates=rules.replicates)
     result.intervals.update(compare({name: (own[ALL_ROWS], None) for name, own in sums.items()}))
     for name, own in sums.items():
         if name == CHAMPION:
@@ -137,12 +130,6 @@ def _add_intervals(result: Backtest, sums: dict[str, dict[str, UserSums]], rules
                 {part: (each, platt[part]) for part, each in own.items() if part != ALL_ROWS},
                 simultaneous=True,
             )
-
-
-def _self_test(scores: dict[str, Score]) -> None:
-    for score in scores.values():
-        check_ranges(score)
-        check_invariance(scores["base"], score)
 
 
 def entry_of(fold: Fold, methods: Sequence[str], scores: Mapping[str, Score], directory: Path) -> Entry:

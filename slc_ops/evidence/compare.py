@@ -114,16 +114,11 @@ class Comparison:
     @property
     def groups(self) -> dict[str, dict[str, SliceMetrics]]:
         """Metrics on the group's rows by group (largest first) and method."""
-        names = [part.name for each in self.methods.values() for part in each.found.parts]
-        return {
-            group: {
-                name: part
-                for name, each in self.methods.items()
-                for part in each.found.parts
-                if part.name == group
-            }
-            for group in dict.fromkeys(names)
-        }
+        found: dict[str, dict[str, SliceMetrics]] = {}
+        for name, each in self.methods.items():
+            for part in each.found.parts:
+                found.setdefault(part.name, {})[name] = part
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form (contract, section 3)."""
@@ -187,7 +182,6 @@ def compare(
     if strict:
         refuse(found)
     warnings = (*(each.message for each in found), *warnings)
-
     slicing = by_group(test)
 
     def fitted_and_scored(method: str) -> Scored:
@@ -233,7 +227,7 @@ def _against(
     """Return the paired differences; without scipy they have no intervals."""
     if find_spec("scipy") is None:
         return {name: _without_intervals(*pair) for name, pair in pairs.items()}
-    return dict(zip(pairs, differences(list(pairs.values()), simultaneous=simultaneous), strict=True))
+    return differences(pairs, simultaneous=simultaneous)
 
 
 def _without_intervals(one: UserSums, other: UserSums) -> PairedDifference:

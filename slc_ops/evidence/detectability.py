@@ -22,7 +22,7 @@ from slc_ops.base import text
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.files import read_json, replacing_directory, write_json
 from slc_ops.base.parquet import write_parquet
-from slc_ops.methods.fitting.calibration import Calibration, Cells
+from slc_ops.methods.fitting.calibration import Calibration, keys_of
 from slc_ops.methods.fitting.options import FitOptions
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Log, Rows
@@ -72,11 +72,6 @@ class Detectability:
             value["per_item"] = self.per_item.to_pylist()
         return value
 
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "Detectability":
-        """Read the form of :meth:`as_dict`; the table is not restored."""
-        return cls(**{k: v for k, v in value.items() if k != "per_item"})
-
 
 def write_detectability(report: Detectability, directory: Path) -> None:
     """Replace ``directory`` with the report: the summary as JSON, the item table as Parquet."""
@@ -88,7 +83,7 @@ def write_detectability(report: Detectability, directory: Path) -> None:
 
 def read_detectability(directory: Path) -> Detectability:
     """Read the summary of :func:`write_detectability`; the item table is not read."""
-    return Detectability.from_dict(read_json(directory / SUMMARY))
+    return Detectability(**read_json(directory / SUMMARY))
 
 
 def z_two_sided(alpha: float) -> float:
@@ -229,7 +224,7 @@ def cell_sums(first: int, last: int, edges: np.ndarray, rows: Rows) -> Totals:
         rows = rows.chosen(np.flatnonzero((rows.codes >= first) & (rows.codes < last)))
     if len(rows) == 0:
         return Totals(np.zeros((3, (last - first) * bins)))
-    cell = Cells(edges).of(rows) - first * bins
+    cell = keys_of(rows, edges) - first * bins
 
     def per_cell(values: np.ndarray | None) -> np.ndarray:
         mass = values if rows.weight is None else rows.weight if values is None else rows.weight * values
@@ -241,13 +236,5 @@ def cell_sums(first: int, last: int, edges: np.ndarray, rows: Rows) -> Totals:
 
 def _row_median(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Return the median of each row over its known entries; NaN without any."""
-    if values.shape[1] == 0:
-        return np.full(len(values), np.nan)
-    ordered = np.sort(np.where(known, values, np.inf), axis=1)
-    count = known.sum(axis=1)
-    rows = np.arange(len(values))
-    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[1] - 1)
-    with np.errstate(invalid="ignore"):
-        median: np.ndarray = (ordered[rows, low] + ordered[rows, high]) / 2
-    median[count == 0] = np.nan
-    return median
+    median = np.ma.median(np.ma.array(values, mask=~known), axis=1)  # type: ignore[no-untyped-call]
+    return np.asarray(median.filled(np.nan))

@@ -8,7 +8,7 @@ error). A second pass then computes placement values from the cells.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Generic, TypeVar
@@ -17,8 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.base.additive import Additive
-from slc_ops.evidence.auc import Auc, Floats, Scored, auc, in_order, placed, placed_cells, weights
-from slc_ops.evidence.metrics import Metrics, check_scored, log_loss, means_over_rows, metrics_from
+from slc_ops.evidence.auc import Floats, Scored, auc, in_order, placed, placed_cells, weights
+from slc_ops.evidence.metrics import (
+    Metrics,
+    check_scored,
+    log_loss,
+    means_over_rows,
+    metrics_from,
+    metrics_of,
+)
 from slc_ops.evidence.row_sums import RowSums
 from slc_ops.evidence.slices import Kind, Slicing
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS, Clusters, UserSums, cluster_sums
@@ -72,18 +79,8 @@ class Evaluation:
         return {part.key: part.users for part in self.parts if part.users is not None}
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The results for all rows or for one slice."""
-
-    sums: RowSums
-    area: Auc
-    users: UserSums | None
-    within: Within = field(default_factory=dict)
-
-    @property
-    def metrics(self) -> Metrics:
-        return metrics_from(self.sums, self.area)
+Found = tuple[Metrics, UserSums | None]
+"""The results for all rows or for one slice; without users' sums where it needs no intervals."""
 
 
 def evaluate(
@@ -97,28 +94,29 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a parameter set on a log; ``items`` and ``within`` request the optional results."""
     log, workers = test.in_memory(), FitOptions(threads=threads).workers
+    pairs: Within = {}
     if log is not None:
         rows = log.rows(0, log.n_rows, _columns(slicings))
         probability = parameters.apply(log, threads=threads)
-        found = dict(_in_memory(rows, probability, _n_users(log), slicings, within=within))
+        check_scored(rows.label, probability)
+        order, scored = in_order(rows.label, probability, rows.weight)
+        found = dict(_in_memory(rows, order, scored, _clusters(rows, _n_users(log)), slicings))
+        pairs = _within(rows, order, scored) if within else {}
         by_item = _item_sums(rows, probability, len(log.items)) if items else None
     else:
         apply, size = parameters.on(test), len(test.items)
         found = _streamed(apply, test, slicings, workers)
         kernel = partial(_applied_item_sums, apply, size)
         by_item = test.add_up(kernel, threads=workers, columns=apply.columns, n_keys=size) if items else None
-    whole = found[ALL_ROWS]
-    assert whole.users is not None  # noqa: S101 - all rows always get them
-    nothing = _Found(RowSums.of(_NO_ROWS, means_over_rows()), Auc(None), None)
-    parts = [
-        SliceMetrics(kind, name, label, each.metrics, each.users)
+    metrics, users = found[ALL_ROWS]
+    assert users is not None  # noqa: S101 - all rows always get them
+    nothing = metrics_of(np.zeros(0), np.zeros(0)), None
+    parts = tuple(
+        SliceMetrics(kind, name, label, *found.get(f"{kind}:{name}", nothing))
         for slicing in slicings
         for kind, name, label in slicing.parts
-        for each in (found.get(f"{kind}:{name}", nothing),)
-    ]
-    return Evaluation(
-        whole.metrics, whole.users, tuple(parts), None if by_item is None else by_item.values, whole.within
     )
+    return Evaluation(metrics, users, parts, None if by_item is None else by_item.values, pairs)
 
 
 def tied_logits(test: Log, base: Metrics) -> float:
@@ -142,28 +140,26 @@ def mean_log_loss(parameters: ParameterSet, test: Log, threads: int = 1) -> floa
     return float(loss / weight) if weight > 0 else None
 
 
-_NO_ROWS = Scored(np.zeros(0), np.zeros(0, np.bool_), np.zeros(0))
+def _within(rows: Rows, order: NDArray[np.intp], scored: Scored) -> Within:
+    codes = {"user": rows.user, "item": rows.codes}
+    return {kind: auc_within(each.take(order), scored) for kind, each in codes.items() if each is not None}
 
 
 def _in_memory(
-    rows: Rows, probability: Floats, users: int, slicings: Sequence[Slicing], *, within: bool
-) -> Iterator[tuple[str, _Found]]:
+    rows: Rows, order: NDArray[np.intp], scored: Scored, clusters: Clusters, slicings: Sequence[Slicing]
+) -> Iterator[tuple[str, Found]]:
     """Yield the results of all rows, then of one slice at a time, so that slices reuse memory."""
-    check_scored(rows.label, probability)
-    order, scored = in_order(rows.label, probability, rows.weight)
-    clusters = _clusters(rows, users).take(order)
-    codes = {"user": rows.user, "item": rows.codes} if within else {}
-    pairs = {kind: auc_within(each.take(order), scored) for kind, each in codes.items() if each is not None}
-    yield ALL_ROWS, replace(_found(scored, clusters), within=pairs)
+    clusters = clusters.take(order)
+    yield ALL_ROWS, _found(scored, clusters)
     for name, intervals, chosen in _cut(slicings, rows, order):
         yield name, _found(scored.take(chosen), clusters.take(chosen) if intervals else None)
 
 
-def _found(rows: Scored, clusters: Clusters | None) -> _Found:
+def _found(rows: Scored, clusters: Clusters | None) -> Found:
     """Return the results of rows sorted by score."""
     placement, area = placed(rows)
     users = None if clusters is None else cluster_sums(rows, placement, clusters)
-    return _Found(RowSums.of(rows, means_over_rows()), area, users)
+    return metrics_from(RowSums.of(rows, means_over_rows()), area), users
 
 
 def _cut(
@@ -240,7 +236,7 @@ class _OnGrid:
         return _Named(found)
 
 
-def _streamed(apply: Apply, test: Log, slicings: Sequence[Slicing], threads: int) -> dict[str, _Found]:
+def _streamed(apply: Apply, test: Log, slicings: Sequence[Slicing], threads: int) -> dict[str, Found]:
     sample = test.sample(*evenly_spaced(test.n_rows), apply.columns)
     scores = np.concatenate([apply.score(rows) for rows in sample])
     grids = ScoreGrid.of(scores), ScoreGrid.of(scores, SLICE_CELLS)
@@ -254,7 +250,10 @@ def _streamed(apply: Apply, test: Log, slicings: Sequence[Slicing], threads: int
     by_user = partial(passes.by_user, {name: table for name, (table, _) in placements.items()})
     keys = (1 + parts) * min(passes.users, MAX_CLUSTERS)
     users = test.add_up(by_user, threads=threads, columns=columns, n_keys=keys).by_name
-    return {name: _Found(each.rows, placements[name][1], users.get(name)) for name, each in counted.items()}
+    return {
+        name: (metrics_from(each.rows, placements[name][1]), users.get(name))
+        for name, each in counted.items()
+    }
 
 
 def _columns(slicings: Sequence[Slicing]) -> Columns:

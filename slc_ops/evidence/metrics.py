@@ -136,18 +136,6 @@ def means_over_rows() -> dict[str, PerRow]:
 
 
 @dataclass(frozen=True)
-class ReliabilityBin:
-    """One bar of the reliability diagram: rows with ``low < p ≤ high`` (the first bin includes 0)."""
-
-    low: float
-    high: float
-    n: int
-    weight: float
-    mean_prediction: float | None
-    mean_label: float | None
-
-
-@dataclass(frozen=True)
 class Metrics(OwnForm):
     """All metrics of one method on one set of rows."""
 
@@ -157,7 +145,8 @@ class Metrics(OwnForm):
     values: Mapping[str, float | None]
     tied: float = 0.0
     reasons: dict[str, str] = field(default_factory=dict)
-    reliability: tuple[ReliabilityBin, ...] = ()
+    reliability: tuple[dict[str, Any], ...] = ()
+    """The bars of the reliability diagram: rows with ``low < p ≤ high`` (the first bin includes 0)."""
 
     def __getitem__(self, name: str) -> float | None:
         """Return a metric by name; None if it is undefined."""
@@ -227,13 +216,20 @@ def metrics_from(sums: RowSums, found: Auc) -> Metrics:
     )
 
 
-def _reliability(sums: RowSums) -> tuple[ReliabilityBin, ...]:
+def _reliability(sums: RowSums) -> tuple[dict[str, Any], ...]:
     def mean(total: float, mass: float) -> float | None:
         return total / mass if mass > 0 else None
 
     columns = (by_bin(each).tolist() for each in (sums.n, sums.weight, sums.prediction, sums.label))
     return tuple(
-        ReliabilityBin(float(low), float(high), int(n), mass, mean(prediction, mass), mean(label, mass))
+        {
+            "low": float(low),
+            "high": float(high),
+            "n": int(n),
+            "weight": mass,
+            "mean_prediction": mean(prediction, mass),
+            "mean_label": mean(label, mass),
+        }
         for low, high, n, mass, prediction, label in zip(EDGES[:-1], EDGES[1:], *columns, strict=True)
     )
 

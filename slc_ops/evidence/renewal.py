@@ -8,7 +8,7 @@ Two lengths, in logits, measure how far a renewal moves the predictions of the r
 Past renewals need no records: the fits behind the series' windows are the parameters published for each
 window, and the lengths between neighbours are those of the renewals. With at least four past renewals, a
 length above five times the past median (floor 0.1) holds a renewal; with fewer, only a slope that is not
-above 0 or a value that is not finite does. The move over the last four renewals together is compared with
+above 0 does. The move over the last four renewals together is compared with
 twice the limit, to detect small steps in one direction; the items behind a large move are named.
 
 The median of at most seven lengths is noisy, hence the floor: 0.05 held four ordinary weeks of nine flight
@@ -84,9 +84,8 @@ def check_renewal(
     slope; ``held_before`` is True if this check held the previous window.
     """
     backwards = _backwards(after, slope_error)
-    refused = _broken(after) or (backwards if len(past) <= LEAST_RENEWALS else None)
-    if refused is not None:
-        return Renewal(False, False, None, None, refused)
+    if backwards is not None and len(past) <= LEAST_RENEWALS:
+        return Renewal(False, False, None, None, backwards)
     if not past:
         return Renewal(True, False, None, None, f"the first parameters of {after.method}")
     found = lengths(past[-1], after, moments)
@@ -118,17 +117,6 @@ def check_renewal(
             "left out of later fits unless the next one moves as far"
         )
     return Renewal(lasting, lasting, found, limit, text)
-
-
-def _broken(after: ParameterSet) -> str | None:
-    """Return an error for values that are not finite, else None."""
-    affine = after.affine()
-    if affine is not None and not (np.isfinite(affine["a"]) and np.isfinite(affine["b0"])):
-        return f"the link of {after.method} is not finite"
-    for name, effect in after.effects.items():
-        if not np.isfinite(as_numpy(effect.table.column("offset"))).all():
-            return f"an offset of {after.method} is not finite (effect {name})"
-    return None
 
 
 def _backwards(after: ParameterSet, slope_error: float) -> str | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from operator import mul
 from typing import Any, Literal
 
@@ -104,9 +105,10 @@ class Replay:
         return Window(first.start, last.end, first.zone)
 
     @cached_property
-    def scored(self) -> tuple[ReplayedWindow, ...]:
-        """The windows with a score of the served parameters: all with rows except the log's first."""
-        return tuple(each for each in self.windows if each.entry is not None and SERVED in each.entry.against)
+    def scored(self) -> tuple[Entry, ...]:
+        """The entries with a score of the served parameters: all windows with rows except the log's first."""
+        found = (each.entry for each in self.windows if each.entry is not None)
+        return tuple(entry for entry in found if SERVED in entry.against)
 
     @property
     def rows_without_evidence(self) -> int:
@@ -115,38 +117,26 @@ class Replay:
 
     def differences(self, name: str, reference: str) -> list[tuple[Window, float]]:
         """Return the NLL of ``name`` minus that of the reference, by window."""
-        found = []
-        for each in self.scored:
-            pair = None if each.entry is None else each.entry.difference(name, reference)
-            if name == reference:
-                found.append((each.window, 0.0))
-            elif pair is not None:
-                found.append((each.window, pair.d))
-        return found
-
-    @cached_property
-    def _rows(self) -> dict[Window, float]:
-        """The weight of every scored window."""
-        return {each.window: each.entry.weight for each in self.scored if each.entry is not None}
+        if name == reference:
+            return [(each.window, 0.0) for each in self.scored]
+        pairs = [(each.window, each.difference(name, reference)) for each in self.scored]
+        return [(window, pair.d) for window, pair in pairs if pair is not None]
 
     def cumulated(self, name: str, reference: str) -> list[tuple[Window, float]]:
         """Return the running sum of :meth:`differences`."""
-        total, found = 0.0, []
-        for window, value in self.differences(name, reference):
-            total += value
-            found.append((window, total))
-        return found
+        found = self.differences(name, reference)
+        totals = accumulate(value for _, value in found)
+        return [(window, total) for (window, _), total in zip(found, totals, strict=True)]
 
     def against(self, reference: str) -> dict[str, Contender]:
         """Compare the served parameters, and every method refitted each window, with a reference."""
-        found = {}
-        entries = [each.entry for each in self.scored if each.entry is not None]
+        found, weight = {}, {each.window: each.weight for each in self.scored}
         for name in (SERVED, *self.methods):
             values = self.differences(name, reference)
-            seen = statistic(entries, name, reference, last=len(entries), confidence=self.confidence)
+            seen = statistic(self.scored, name, reference, last=len(self.scored), confidence=self.confidence)
             if name != reference and values and seen is not None:
                 worst = max(values, key=lambda each: each[1])
-                d, rows = [value for _, value in values], [self._rows[window] for window, _ in values]
+                d, rows = [value for _, value in values], [weight[window] for window, _ in values]
                 mean, by_row = sum(d) / len(d), sum(map(mul, d, rows)) / sum(rows)
                 found[name] = Contender(name, reference, len(d), mean, by_row, worst[1], worst[0], seen)
         return found
@@ -165,12 +155,8 @@ class Replay:
         """The share of the best method's gain over Platt that was served; None without a gain."""
         return self._kept("mean")
 
-    @property
-    def kept_by_row(self) -> float | None:
-        """The share of :attr:`kept` with windows weighted by rows."""
-        return self._kept("row_mean")
-
     def _kept(self, kind: Literal["mean", "row_mean"]) -> float | None:
+        """Return :attr:`kept`, with ``row_mean`` of windows weighted by rows."""
         found = self.against("platt")
         if self.best not in found or SERVED not in found or getattr(found[self.best], kind) >= 0:
             return None
@@ -264,7 +250,7 @@ class Replay:
             "ranking": self.ranking_in_words,
             "best_in_hindsight": self.best,
             "share_kept": self.kept,
-            "share_kept_row_weighted": self.kept_by_row,
+            "share_kept_row_weighted": self._kept("row_mean"),
             "rows_without_evidence": self.rows_without_evidence,
             "changes": [_change(each) for each in self.changes],
             "renewed": len(self.renewals("renewed")),

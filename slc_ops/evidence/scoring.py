@@ -12,13 +12,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.buffers import as_numpy
 from slc_ops.base.errors import FitError, InputError
-from slc_ops.base.files import read_json, replacing, replacing_directory, understanding, write_json
+from slc_ops.base.files import read_json, replacing_directory, understanding, write_json
 from slc_ops.base.json_form import OwnForm
 from slc_ops.base.methods import method_named
 from slc_ops.base.parquet import read_parquet, write_parquet
@@ -228,30 +227,25 @@ def _score(
     if by_slice := found.users_by_slice():
         _write_users(directory / SLICE_USERS, by_slice)
     if found.items is not None:
-        _write_items(directory / ITEMS, test.items, found.items)
+        columns = dict(zip(("n", "label", "prediction", "loss"), found.items, strict=True))
+        write_parquet(pa.table({"item_id": test.items, **columns}), directory / ITEMS)
     return Score(
         method=name,
         fold=fold.key,
         metrics=found.metrics,
         n_calibration=rows.calibration.log.n_rows,
         options=_options(options),
-        slope=slope_of(parameters),
+        slope=None if (link := parameters.affine()) is None else link["a"],
         tied_logits=tied_logits(test, found.metrics) if name == "base" else None,
         seconds_fit=seconds,
         warnings=tuple(parameters.warnings),
-        reliability=[asdict(each) for each in found.metrics.reliability],
+        reliability=list(found.metrics.reliability),
         slices=[
             {"kind": part.kind, "name": part.name, "label": part.label, **part.metrics.as_dict()}
             for part in found.parts
         ],
         within=found.within,
     )
-
-
-def slope_of(parameters: ParameterSet) -> float | None:
-    """Return the slope of the link in the logit; None if the method fits no slope."""
-    link = parameters.affine()
-    return None if link is None else link["a"]
 
 
 def read_parameters(fold: Fold, method: str, directory: Path) -> ParameterSet | None:
@@ -262,17 +256,12 @@ def read_parameters(fold: Fold, method: str, directory: Path) -> ParameterSet | 
 
 def _write_users(path: Path, sums: dict[str, UserSums]) -> None:
     """Write the users' sums by slice key as one table."""
-    tables = [_users_table(name, each) for name, each in sums.items()]
-    with replacing(path) as temporary:
-        write_parquet(pa.concat_tables(tables), temporary)
-
-
-def _users_table(name: str, sums: UserSums) -> pa.Table:
-    columns = {part: getattr(sums, part) for part in PARTS} | sums.means
-    size = sums.positive.size
-    return pa.table(
-        {"slice": pa.array([name] * size).dictionary_encode(), "rows": [sums.rows] * size, **columns}
-    )
+    tables = []
+    for name, each in sums.items():
+        slices = pa.array([name] * each.positive.size).dictionary_encode()
+        columns = {part: getattr(each, part) for part in PARTS} | each.means
+        tables.append(pa.table({"slice": slices, "rows": [each.rows] * len(slices), **columns}))
+    write_parquet(pa.concat_tables(tables), path)
 
 
 def read_users(directory: Path) -> UserSums:
@@ -295,10 +284,3 @@ def _users_of(table: pa.Table) -> UserSums:
     columns = {name: as_numpy(table[name]) for name in (*PARTS, *averaged())}
     means = {metric: columns.pop(metric) for metric in averaged()}
     return UserSums(**columns, means=means, rows=table["rows"][0].as_py())
-
-
-def _write_items(path: Path, items: pa.Array, sums: np.ndarray) -> None:
-    """Write weight, labels, predictions and loss on the test rows, summed per item."""
-    columns = dict(zip(("n", "label", "prediction", "loss"), sums, strict=True))
-    with replacing(path) as temporary:
-        write_parquet(pa.table({"item_id": items, **columns}), temporary)

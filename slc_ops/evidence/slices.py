@@ -42,15 +42,9 @@ class Slicing:
     intervals: bool = True
 
 
-def _observations(log: Log) -> NDArray[np.float64]:
-    """Return Σw per item; without weights, the row counts."""
-    counts = Calibration(log).item_sums.n if log.weighted else log.item_counts
-    return counts.astype(np.float64)
-
-
 def by_density(calibration: Log, test: Log) -> Slicing:
     """Cut by terciles over the calibration items (sparse, medium, dense), and cold start."""
-    observed = _observations(calibration)
+    observed = Calibration(calibration).item_sums.n
     per_item = np.sort(observed[observed > 0])
     first, second = np.quantile(per_item, [1 / 3, 2 / 3], method="lower")
     counts = np.append(observed, 0.0)[IdIndex(calibration.items).positions(test.items)]  # 0: unknown
@@ -63,7 +57,7 @@ def by_density(calibration: Log, test: Log) -> Slicing:
             parts.append(("density", name, f"{name} ({_range(above, high, per_item)} obs)"))
     number[counts == 0] = len(parts)
     parts.append(("cold_start", "cold_start", "cold start (0 obs)"))
-    return Slicing(tuple(parts), partial(_by_item, number))
+    return Slicing(tuple(parts), partial(_by_code, "codes", number))
 
 
 def _range(above: float, high: float, ordered: NDArray[np.float64]) -> str:
@@ -72,10 +66,6 @@ def _range(above: float, high: float, ordered: NDArray[np.float64]) -> str:
     low = above + 1 if whole else float(ordered[np.searchsorted(ordered, above, side="right")])
     form = ",.0f" if whole else ",.4g"
     return f"{low:{form}}–{high:{form}}" if low < high else f"{high:{form}}"
-
-
-def _by_item(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
-    return np.asarray(number[rows.codes])
 
 
 def by_time(test: Log, window: Window | None) -> Slicing:
@@ -124,19 +114,18 @@ def _unweighted(kernel: Callable[[Rows], Partial], rows: Rows) -> Partial:
 def by_group(test: Log) -> Slicing:
     """Cut by ``group_id``, largest first, ties by name; rows without a group are in no slice."""
     if test.groups is None:
-        return Slicing((), partial(_by_code, np.array([])))
+        return Slicing((), partial(_by_code, "group", np.array([])))
     names = test.groups.to_pylist()
     sizes = test.add_up(partial(_group_sizes, len(names)), columns={"group"}, n_keys=len(names)).values
     largest = [code for code in np.lexsort((names, -sizes)) if sizes[code] > 0][:MAX_GROUPS]
     number = np.full(len(names) + 1, -1, np.int16)
     number[largest] = np.arange(len(largest))
     parts = tuple(("group", names[code], names[code]) for code in largest)
-    return Slicing(parts, partial(_by_code, number), {"group"})  # type: ignore[arg-type]
+    return Slicing(parts, partial(_by_code, "group", number), {"group"})  # type: ignore[arg-type]
 
 
-def _by_code(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
-    assert rows.group is not None  # noqa: S101 - the pass requests groups
-    return np.asarray(number[rows.group])  # a row without a group has code −1, the last entry
+def _by_code(column: Literal["codes", "group"], number: NDArray[Any], rows: Rows) -> NDArray[Any]:
+    return np.asarray(number[getattr(rows, column)])  # a row without a group has code −1, the last entry
 
 
 def _group_sizes(size: int, rows: Rows) -> Totals:

@@ -6,6 +6,7 @@ time. The window on which the method is scored is not used.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import method_named
@@ -26,12 +27,8 @@ def candidates(method: str, options: FitOptions, rules: Decision) -> Iterator[Fi
     tunes = method_named(method).tunes
     variances = [options.prior_var, *(rules.prior_vars if "prior_var" in tunes else ())]
     bins = [options.time_bins, *(rules.time_bins if "time_bins" in tunes else ())]
-    seen = []
-    for prior_var in variances:
-        for time_bins in bins:
-            if (prior_var, time_bins) not in seen:
-                seen.append((prior_var, time_bins))
-                yield replace(options, prior_var=prior_var, time_bins=time_bins)
+    for prior_var, time_bins in dict.fromkeys(product(variances, bins)):
+        yield replace(options, prior_var=prior_var, time_bins=time_bins)
 
 
 def tune(method: str, rows: FoldRows, options: FitOptions, rules: Decision) -> FitOptions:

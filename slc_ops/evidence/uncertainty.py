@@ -24,11 +24,12 @@ clusters, and the error of a standard deviation from 4,096 of them (1 %) is belo
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.additive import Additive
 from slc_ops.base.json_form import JsonForm, OwnForm
 from slc_ops.base.text import interval, signed
 from slc_ops.evidence.auc import BLOCK, Scored, in_order, placed
@@ -38,6 +39,7 @@ from slc_ops.evidence.row_sums import PerRow
 MAX_CLUSTERS = 4096
 MIN_CLUSTERS = 10
 
+Name = TypeVar("Name")
 
 ROUNDING = 1e-12
 """Smaller values count as 0: equal predictions can sum their losses in another order."""
@@ -101,7 +103,7 @@ class PairedDifference(OwnForm):
 
 
 @dataclass
-class UserSums:
+class UserSums(Additive):
     """The sums per cluster of users that the bootstrap needs, for one method on one set of rows."""
 
     positive: np.ndarray
@@ -110,13 +112,6 @@ class UserSums:
     means: dict[str, np.ndarray]
     """Σ w · value per row, by metric that is a mean over rows and gets intervals."""
     rows: int
-
-    def merge(self, other: "UserSums") -> None:
-        """Add the sums of other rows of the same clusters in place."""
-        for name in ("positive", "negative", "placement", "rows"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name, sums in other.means.items():
-            self.means[name] = self.means[name] + sums
 
     @property
     def weight(self) -> np.ndarray:
@@ -141,14 +136,12 @@ class Clusters:
     count: int
 
     @classmethod
-    def of(cls, user: NDArray[Any] | None, rows: int) -> "Clusters":
-        """Return one cluster per user, or pooled clusters for many users; without users, each row is one.
+    def of(cls, user: NDArray[Any]) -> "Clusters":
+        """Return one cluster per user, or pooled clusters for many users.
 
-        >>> Clusters.of(np.array([7, 3, 7]), 3)
+        >>> Clusters.of(np.array([7, 3, 7]))
         Clusters(of_row=array([1, 0, 1], dtype=int16), count=2)
         """
-        if user is None:
-            return cls.of_codes(np.arange(rows), rows)
         distinct, codes = np.unique(user, return_inverse=True)
         return cls.of_codes(codes, int(distinct.size))
 
@@ -201,36 +194,39 @@ def difference(
     a: UserSums, b: UserSums | None, *, confidence: float = 0.95, replicates: int = 1000
 ) -> PairedDifference:
     """Return the intervals of a − b from their user sums; with ``b=None`` those of a."""
-    return differences([(a, b)], confidence=confidence, replicates=replicates)[0]
+    return differences({None: (a, b)}, confidence=confidence, replicates=replicates)[None]
 
 
 def differences(
-    pairs: Sequence[tuple[UserSums, UserSums | None]],
+    pairs: Mapping[Name, tuple[UserSums, UserSums | None]],
     *,
     confidence: float = 0.95,
     replicates: int = 1000,
     simultaneous: bool = False,
-) -> list[PairedDifference]:
+) -> dict[Name, PairedDifference]:
     """Compare many pairs over the same clusters of users, resampled together in one matrix product.
 
     With ``simultaneous`` all intervals of a metric cover the true values jointly at this confidence.
     """
     if not pairs:
-        return []
-    draws = multiplicities(pairs[0][0].positive.size, replicates)
-    columns = [_columns(a, b) for a, b in pairs]
+        return {}
+    columns = [_columns(a, b) for a, b in pairs.values()]
+    draws = multiplicities(columns[0][0].size, replicates)
     drawn = draws @ np.column_stack([column for each in columns for column in each])
     width = len(columns[0])
-    found = [_resampled(a, b, drawn[:, width * k : width * (k + 1)]) for k, (a, b) in enumerate(pairs)]
+    found = [
+        _resampled(a, b, drawn[:, width * k : width * (k + 1)]) for k, (a, b) in enumerate(pairs.values())
+    ]
     levels = {
         name: _joint_level([each[name] for each in found], confidence) if simultaneous else confidence
         for name in found[0]
     }
-    made = []
-    for (a, _), each in zip(pairs, found, strict=True):
+    made = {}
+    for (pair, (a, _)), each in zip(pairs.items(), found, strict=True):
         users = _users(a)
         intervals = {n: _interval(one, levels[n], users, symmetric=simultaneous) for n, one in each.items()}
-        made.append(PairedDifference(intervals, a.rows, users, confidence, len(found) if simultaneous else 1))
+        together = len(found) if simultaneous else 1
+        made[pair] = PairedDifference(intervals, a.rows, users, confidence, together)
     return made
 
 
@@ -288,7 +284,7 @@ def paired_difference(
     label: np.ndarray,
     p_a: np.ndarray,
     p_b: np.ndarray,
-    user: np.ndarray | None,
+    user: np.ndarray,
     *,
     weight: np.ndarray | None = None,
     confidence: float = 0.95,
@@ -303,7 +299,7 @@ def paired_difference(
     >>> result.auc.low > 0, result.nll.high < 0
     (True, True)
     """
-    clusters = Clusters.of(user, len(label))
+    clusters = Clusters.of(user)
     a = user_sums(label, p_a, clusters, weight)
     b = user_sums(label, p_b, clusters, weight)
     return difference(a, b, confidence=confidence, replicates=replicates)

@@ -265,33 +265,9 @@ def parameters_in_words(verdict: Mapping[str, Any]) -> str:
         return ""
     renewal = verdict.get("renewal")
     if renewal is not None:
-        return _renewal_in_words(renewal)
+        return f"{_capital(renewal['sentence'])}."
     frozen = verdict["decision"]["method"] == FROZEN
     return "The frozen model has none." if frozen else "They are unchanged."
-
-
-def _renewal_in_words(renewal: Mapping[str, Any]) -> str:
-    found, limit = renewal["lengths"], renewal["limit"]
-    if found is None:
-        return f"{renewal['sentence'][0].upper()}{renewal['sentence'][1:]}."
-    link, offsets = f"{found['link']:.3f}", f"{found['offsets']:.3f}"
-    if limit is None:
-        return (
-            f"Refitted: the link moved by {link} logits, the offsets by {offsets}; "
-            "no limits yet: too few past renewals."
-        )
-    moved = (
-        f"the link moved by {link} logits (limit {limit['link']:.2f}), the offsets by {offsets} "
-        f"(limit {limit['offsets']:.2f})"
-    )
-    if renewal["lasting"]:
-        return f"Refitted: {moved}. The second such move in a row is accepted as a lasting change."
-    if renewal["accepted"]:
-        return f"Refitted: {moved}, within the range of past renewals."
-    return (
-        f"Held: {moved}, further than past renewals. The parameters that serve stay, and the window is "
-        "left out of later fits unless the next one moves as far."
-    )
 
 
 def statistic_of(verdict: Mapping[str, Any], method: str, reference: str) -> Statistic | None:
@@ -307,4 +283,4 @@ def since_start_of(verdict: Mapping[str, Any]) -> Statistic | None:
 
 
 def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}" if text.startswith("the ") else text
+    return f"{text[0].upper()}{text[1:]}" if text.startswith(("the ", "an ")) else text

@@ -24,31 +24,19 @@ if TYPE_CHECKING:
     from slc_ops.rows.frames import Frame
     from slc_ops.rows.rows import Log
 
-_DEFAULTS = FitOptions()
-
 __all__ = ["METHODS", "FitOptions", "fit", "fit_prepared"]
 
 
-def fit(
-    method: str,
-    calibration: "Log | Frame",
-    *,
-    history: "Log | Frame | None" = None,
-    options: FitOptions = _DEFAULTS,
-    long: "Log | None" = None,
-) -> "ParameterSet":
+def fit(method: str, calibration: "Log | Frame", *, options: FitOptions | None = None) -> "ParameterSet":
     """Fit one method on a log, or on a data frame with the log's columns.
 
-    ``history`` (earlier rows) is used only to place the time bins; ``long`` is the same log preceded by older
-    rows, for methods with long memory. Raises :class:`~slc_ops.base.errors.InputError` for rows that break
-    the log's contract, :class:`~slc_ops.base.errors.FitError` for rows that cannot be fitted.
+    Raises :class:`~slc_ops.base.errors.InputError` for rows that break the log's contract,
+    :class:`~slc_ops.base.errors.FitError` for rows that cannot be fitted.
     """
     from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.rows.frames import log_of
 
-    earlier = None if history is None else log_of(history)
-    further = None if long is None or long is calibration else Calibration(long, earlier, options)
-    return fit_prepared(method, Calibration(log_of(calibration), earlier, options), further)
+    return fit_prepared(method, Calibration(log_of(calibration), None, options))
 
 
 def fit_prepared(
@@ -68,7 +56,7 @@ def fit_prepared(
     fitted: ParameterSet
     if known.forgets and older is not None:
         fitted = module.fit(long or calibration, None if long is None else calibration, older)
-    elif known.long_memory and long is not None and long is not calibration:
+    elif known.long_memory and long is not None:
         fitted = module.fit(long, calibration)
     else:
         fitted = module.fit(calibration)

@@ -11,7 +11,7 @@ import numpy as np
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.numerics.curves import Affine
-from slc_ops.numerics.kernels import Floats, Sums
+from slc_ops.numerics.kernels import Floats
 from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 
@@ -23,24 +23,19 @@ RATE_FLOOR = 1e-6
 def fit(calibration: Calibration) -> ParameterSet:
     """Match the rates of each item."""
     calibration.require_two_classes()
-    return fitted(calibration, "rescal", Affine(), rescal_items(calibration))
+    return fitted(calibration, "rescal", Affine(), rescal_items(calibration)[1])
 
 
-def rescal_offsets(sums: Sums) -> Floats:
-    """Return δ per item code."""
-    n = np.maximum(sums.n, MIN_COUNT)
-    gap = _logit(sums.y / n) - _logit(sums.p / n)
-    return np.where(sums.n >= MIN_COUNT, gap * n / (n + TAU), 0.0)
-
-
-def rescal_items(calibration: Calibration) -> Effect:
-    """Return the item effect of the rate-matching offsets."""
+def rescal_items(calibration: Calibration) -> tuple[Floats, Effect]:
+    """Return δ per item code, and the effect."""
     sums = calibration.item_sums
     enough, n = sums.n >= MIN_COUNT, np.maximum(sums.n, MIN_COUNT)
+    gap = _logit(sums.y / n) - _logit(sums.p / n)
+    offset = np.where(enough, gap * n / (n + TAU), 0.0)
     shrinkage = np.where(enough, n / (n + TAU), 0.0)
     rate = np.clip(sums.y / n, RATE_FLOOR, 1 - RATE_FLOOR)
     variance = np.square(shrinkage) / (n * rate * (1 - rate))
-    return item_effect(calibration, rescal_offsets(sums), np.where(enough, variance, np.nan), shrinkage)
+    return offset, item_effect(calibration, offset, np.where(enough, variance, np.nan), shrinkage)
 
 
 def _logit(rate: Floats) -> Floats:

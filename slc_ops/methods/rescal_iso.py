@@ -3,12 +3,12 @@
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.monotone import fit_isotonic
 from slc_ops.methods.fitting.results import fitted
-from slc_ops.methods.rescal import rescal_items, rescal_offsets
+from slc_ops.methods.rescal import rescal_items
 from slc_ops.parameters.parameter_set import ParameterSet
 
 
 def fit(calibration: Calibration) -> ParameterSet:
     """Estimate the rate-matching offsets, then the monotone map of σ(η₀ + δᵢ)."""
     calibration.require_two_classes()
-    link = fit_isotonic(calibration, ItemOffsets(rescal_offsets(calibration.item_sums)))
-    return fitted(calibration, "rescal_iso", link, rescal_items(calibration))
+    offset, items = rescal_items(calibration)
+    return fitted(calibration, "rescal_iso", fit_isotonic(calibration, ItemOffsets(offset)), items)

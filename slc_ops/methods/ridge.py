@@ -12,7 +12,7 @@ from slc_ops.methods.fitting.results import fitted
 from slc_ops.methods.slc import static_items
 from slc_ops.methods.slc_eb import joint_model
 from slc_ops.numerics.kernels import Floats, homogeneous_offsets
-from slc_ops.numerics.newton import State, newton_step
+from slc_ops.numerics.newton import State
 from slc_ops.parameters.parameter_set import ParameterSet
 
 LAST_STEP = 1e-9  # so that the curvature is also that of the minimum
@@ -34,4 +34,4 @@ def converged_offsets(calibration: Calibration) -> tuple[Floats, Floats]:
     start = model.visit(State(np.array([spread, mean]), offset))
     near = model.minimise(start, variance, free=False, last_step=LAST_STEP).near
     # This step needs no pass, even if the last one gained nothing.
-    return near.state.moved(newton_step(near)[0]).offset, 1.0 / near.diagonal
+    return near.state.moved(near.step()[0]).offset, 1.0 / near.diagonal

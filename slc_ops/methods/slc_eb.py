@@ -140,7 +140,5 @@ def _by_code(offset: Floats, calibration: Calibration, newest: Calibration) -> F
 
 def joint_model(calibration: Calibration) -> Logistic:
     """Return the model with standardised logits; constant logits, as the link defines them, have spread 0."""
-    mean, spread = calibration.logit_moments
-    logit = ("logit", mean, 0.0 if calibration.constant_logits else spread)
-    terms = Terms((logit,), calibration.n_items)
+    terms = Terms((("logit", *calibration.logit_scale),), calibration.n_items)
     return Logistic(calibration.log, calibration.total_weight, calibration.options.workers, terms)

@@ -19,7 +19,7 @@ effect is that of its posterior with everything else fixed.
 The option ``effects`` lists the blocks that may enter; users are personal data, and enter only if named.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -27,12 +27,13 @@ import numpy as np
 from slc_ops.base.errors import FitError
 from slc_ops.base.ids import IdIndex
 from slc_ops.methods import slc_eb
-from slc_ops.methods.fitting.blocks import BLOCKS, Chosen, choose_blocks
+from slc_ops.methods.fitting.blocks import Chosen, choose_blocks
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.fitting.mixed import ByUser, Mixed, Standard, cells_of
 from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.older_rows import limited
+from slc_ops.methods.fitting.options import EFFECTS
 from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.fitting.results import effect_of, fitted, item_effect, lasting_part
 from slc_ops.numerics.crossed import Crossed, shrunk
@@ -40,7 +41,7 @@ from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums, key_sums, total
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.parameters.effects import Effect
-from slc_ops.parameters.parameter_set import Apply, ParameterSet, Provenance
+from slc_ops.parameters.parameter_set import ParameterSet, Provenance
 from slc_ops.rows.rows import Columns, Rows
 
 GROUP: Columns = frozenset({"group"})
@@ -62,17 +63,19 @@ def fit(
         return replace(slc_eb.fit(calibration, link), method="slc_mix")
     newest = link or calibration
     rows = calibration if older is None else limited(older, newest, users=blocks.variances.user > 0)
-    model = _model(rows, Standard.of(calibration), blocks, slc_eb.prior_mean_of(rows, prior))
+    model = _model(
+        rows, Standard(*calibration.logit_scale, rows.forget), blocks, slc_eb.prior_mean_of(rows, prior)
+    )
     found = model.minimise(_start(calibration, rows, model, blocks), blocks.variances)
     effects = _effects(rows, model, found, blocks)
     parts = ParameterSet("slc_mix", Affine(1.0, 0.0), effects, model.standard.mean)
-    line = fit_link(newest, AddedEffects(parts.on(newest.log)))
+    line = fit_link(newest, parts.on(newest.log))
     platt_too = blocks.variances.item > 0 and not {"group", "user"} & set(blocks.entered)
     platt = slc_eb.line_of_new_items(calibration, link) if platt_too else None
     return fitted(
         rows,
         "slc_mix",
-        followed(line, newest, calibration, AddedEffects(parts.on(calibration.log))),
+        followed(line, newest, calibration, parts.on(calibration.log)),
         effects,
         logit_mean=model.standard.mean,
         cold=None if platt is None else Affine(platt.a, platt.b0),
@@ -107,9 +110,8 @@ def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:
 
 def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats | None) -> Mixed:
     """Return the model of all rows; with users, they are held in this process."""
-    standard = replace(standard, forget=rows.forget)
     cells = cells_of(rows.log, groups=blocks.variances.group > 0)
-    shape, by_user = replace(cells.shape(), mean=mean), None
+    n_users, by_user = 0, None
     if blocks.variances.user:
         log = rows.log.in_memory()
         if log is None or log.users is None:
@@ -117,32 +119,17 @@ def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats |
                 f"effects of users need all rows in the memory of one process; {rows.log.describe()} has "
                 f"{rows.log.n_rows:,} rows (leave user out of effects)"
             )
-        shape = replace(cells.shape(len(log.users)), mean=mean)
+        n_users = len(log.users)
         columns: Columns = USER | cells.columns | standard.columns
-        by_user = ByUser.of(log.rows(0, log.n_rows, columns), cells, standard, shape.users)
+        by_user = ByUser.of(log.rows(0, log.n_rows, columns), cells, standard, n_users)
+    shape = cells.shape(n_users, mean)
     return Mixed(rows.log, rows.total_weight, rows.options.workers, cells, shape, standard, by_user)
-
-
-@dataclass(frozen=True)
-class AddedEffects:
-    """The sum of effects on the rows of a log, as known offsets of a line."""
-
-    apply: Apply
-
-    @property
-    def columns(self) -> Columns:
-        """Columns that a pass needs."""
-        return self.apply.columns
-
-    def of(self, rows: Rows) -> Floats:
-        """Return the sum of each row."""
-        return self.apply.added(rows)
 
 
 def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: Chosen) -> dict[str, Effect]:
     """Return the lasting part of each block as a table."""
     shape, near, v = model.shape, found.near, blocks.variances
-    shares = dict(zip(BLOCKS, blocks.in_order, strict=True))
+    shares = dict(zip(EFFECTS, blocks.in_order, strict=True))
     item, slope, group, user = shape.split(shrunk(shape, found.state, blocks.in_order).offset)
     slopes = slope / model.standard.spread if v.slope else None
     total_item = item if shape.mean is None else item + shape.mean
@@ -152,16 +139,16 @@ def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: C
         items = replace(items, slope_prior_var=shares["slope"] * v.slope / model.standard.spread**2)
     effects = {"item": items}
     if v.group:
-        curved = total(shape.group_of, near.sums.h, shape.groups) + 1.0 / v.group
+        curved = total(shape.group_of, near.sums.h, shape.groups + 1) + 1.0 / v.group
         sums = rows.add_up(partial(_group_sums, shape.groups), columns=GROUP, n_keys=shape.groups)
-        posterior = lasting_part(1.0 / curved, v.group, shares["group"])
-        effects["group"] = effect_of(rows.log.groups, sums, group, *posterior)
+        posterior = lasting_part(1.0 / curved[:-1], v.group, shares["group"])
+        effects["group"] = effect_of(rows.log.groups, sums, {"offset": group[:-1]}, *posterior)
     log = rows.log.in_memory() if v.user else None
-    if log is not None and near.users is not None and log.user_codes is not None:
+    if log is not None and log.user_codes is not None:
         weight = log.weight if log.weighted else None
         sums = key_sums(log.user_codes, shape.users, log.label, log.logit, weight)
-        posterior = lasting_part(1.0 / (near.users.h + 1.0 / v.user), v.user, shares["user"])
-        effects["user"] = effect_of(log.users, sums, user, *posterior)
+        posterior = lasting_part(1.0 / (near.users.h[:-1] + 1.0 / v.user), v.user, shares["user"])
+        effects["user"] = effect_of(log.users, sums, {"offset": user[:-1]}, *posterior)
     return effects
 
 

@@ -11,7 +11,7 @@ last edge (and rows without a time) use the last bin.
 
 import numpy as np
 
-from slc_ops.methods.fitting.calibration import Calibration, CellOffsets
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.methods.slc import static_offsets
@@ -28,7 +28,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     calibration.require_two_classes()
     prior_var = calibration.options.prior_var
     offset, variance = tracked_offsets(calibration, prior_var)
-    link = fit_link(calibration, CellOffsets(offset, calibration.cells))
+    link = fit_link(calibration, ItemOffsets(offset, calibration.time_edges))
     prior = prior_var + PROCESS_VAR * np.arange(1, calibration.n_bins + 1)
     items = item_effect(calibration, offset, variance, 1.0 - variance / prior, prior_var)
     return fitted(calibration, "slc_t", link, items)

@@ -14,10 +14,9 @@ Items and their groups explain the same rows. Steps of one block after the other
 directions that two blocks share; here both move together, and three or four passes over the rows are enough.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,22 +94,22 @@ class CellSums(Additive):
     hzz: Floats
 
 
-class UserCurve(Protocol):
+@dataclass(frozen=True)
+class UserCurve:
     """Sums over the rows of each user: Σr and Σh, and the products of users and cells."""
 
-    @property
-    def r(self) -> Floats: ...
+    r: Floats
+    h: Floats
+    from_cells: Callable[[Floats, Floats], Floats]
+    """From values by cell: Σ h·(flat[cell] + tilted[cell]·z) per user."""
+    to_cells: Callable[[Floats], tuple[Floats | float, Floats | float]]
+    """From values by user: Σ h·user and Σ hz·user per cell."""
 
-    @property
-    def h(self) -> Floats: ...
-
-    def from_cells(self, flat: Floats, tilted: Floats) -> Floats:
-        """Return Σ h·(flat[cell] + tilted[cell]·z) per user."""
-        ...
-
-    def to_cells(self, user: Floats) -> tuple[Floats, Floats]:
-        """Return Σ h·user and Σ hz·user per cell."""
-        ...
+    @classmethod
+    def absent(cls, shape: Shape) -> "UserCurve":
+        """Return the sums of a model without user effects."""
+        nothing = np.zeros(shape.users + 1)
+        return cls(nothing, nothing, lambda flat, tilted: nothing, lambda user: (0.0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -120,11 +119,11 @@ class Crossed(Local):
     shape: Shape
     variances: Variances
     sums: CellSums
-    users: UserCurve | None
+    users: UserCurve
 
     @classmethod
     def of(
-        cls, state: State, shape: Shape, variances: Variances, sums: CellSums, users: UserCurve | None
+        cls, state: State, shape: Shape, variances: Variances, sums: CellSums, users: UserCurve
     ) -> "Crossed":
         """Create it from the sums of the rows."""
         item, slope, group, user = shape.split(state.offset)
@@ -132,7 +131,7 @@ class Crossed(Local):
             "item": (total(shape.item_of, sums.r, shape.items), item),
             "slope": (total(shape.item_of, sums.rz, shape.items), slope),
             "group": (total(shape.group_of, sums.r, shape.groups + 1), group),
-            "user": (np.zeros(shape.users + 1) if users is None else users.r, user),
+            "user": (users.r, user),
         }
         value, gradient = sums.nll, []
         for name, (pull, values) in found.items():
@@ -203,7 +202,7 @@ class Crossed(Local):
                 found += 0.5 * float(np.sum(np.log(v.slope / self.eliminated[2])))
         if v.group:
             found += 0.5 * float(np.sum(np.log(v.group * self._of_groups()[:-1])))
-        if v.user and self.users is not None:
+        if v.user:
             found += 0.5 * float(np.sum(np.log1p(v.user * self.users.h[:-1])))
         return found
 
@@ -225,9 +224,7 @@ class Crossed(Local):
     def _through(self, item: Floats, slope: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the effect of items' offsets and slopes on the cells' Σr and Σrz and on the users' Σr."""
         sums, flat, tilted = self.sums, item[self.shape.item_of], slope[self.shape.item_of]
-        users = np.zeros(self.shape.users + 1)
-        if self.users is not None:
-            users = self.users.from_cells(flat, tilted)
+        users = self.users.from_cells(flat, tilted)
         return sums.h * flat + sums.hz * tilted, sums.hz * flat + sums.hzz * tilted, users
 
     def _of_cells(self, rest: Floats) -> tuple[Floats, Floats]:
@@ -235,10 +232,8 @@ class Crossed(Local):
         sums, (line, group, user) = self.sums, self._parts(rest)
         level = line[1] + group[self.shape.group_of]
         flat, tilted = sums.h * level + sums.hz * line[0], sums.hz * level + sums.hzz * line[0]
-        if self.users is not None:
-            more = self.users.to_cells(user)
-            flat, tilted = flat + more[0], tilted + more[1]
-        return flat, tilted
+        more = self.users.to_cells(user)
+        return flat + more[0], tilted + more[1]
 
     def _rest(self, flat: Floats, tilted: Floats, users: Floats) -> Floats:
         """Convert changes of cells and users to changes of the gradient of line, groups and users."""
@@ -250,11 +245,9 @@ class Crossed(Local):
         shape, sums, (line, group, user) = self.shape, self.sums, self._parts(rest)
         flat, tilted = self._of_cells(rest)
         item, slope = self._per_item(*(total(shape.item_of, each, shape.items) for each in (flat, tilted)))
-        users = np.zeros(shape.users + 1)
-        if self.users is not None:
-            level = line[1] + group[shape.group_of] - item[shape.item_of]
-            users = self.users.from_cells(level, line[0] - slope[shape.item_of]) + self.users.h * user
         own, leaning = -item[shape.item_of], -slope[shape.item_of]
+        level = line[1] + group[shape.group_of] + own
+        users = self.users.from_cells(level, line[0] + leaning) + self.users.h * user
         flat = flat + sums.h * own + sums.hz * leaning
         tilted = tilted + sums.hz * own + sums.hzz * leaning
         prior = self.variances.precision("group") * group, self.variances.precision("user") * user
@@ -265,7 +258,7 @@ class Crossed(Local):
         """Return the inverse of the line's 2×2 block and of the diagonal of groups and users (0: fixed)."""
         shape, sums, variances = self.shape, self.sums, self.variances
         group = self._of_groups()
-        user = np.zeros(shape.users + 1) if self.users is None else self.users.h + variances.precision("user")
+        user = self.users.h + variances.precision("user")
         inverse = [
             np.divide(1.0, each, out=np.zeros_like(each), where=(each > 0) & bool(free))
             for each, free in ((group, variances.group), (user, variances.user))
@@ -301,7 +294,7 @@ class Crossed(Local):
         Far from the minimum the next step has to correct this one anyway, and the last, short step needs few
         digits: a precise solution is worth its rounds only in between.
         """
-        if self.users is None or size <= 0:
+        if not self.variances.user or size <= 0:
             return EXACT
         length = float(np.sqrt(size / self.block[1, 1]))
         return min(max(length, EXACT / length, WITH_USERS[0]), WITH_USERS[1])

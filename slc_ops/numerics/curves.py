@@ -3,32 +3,39 @@
 Each has its formula and its JSON form, and is independent of items.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import exp
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from slc_ops.base.errors import InputError, ParameterSetError
 from slc_ops.numerics.kernels import Floats, sigmoid
+from slc_ops.numerics.time_bins import time_bin
 
 
-class Curve(Protocol):
+class Curve(ABC):
     """A map (η₀, δ, event time) → probability."""
 
     kind: ClassVar[str]
 
-    def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats: ...
+    @abstractmethod
+    def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        """Return the probability of each row."""
 
     def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
         """Return a number that orders rows like their probabilities, with full resolution near 1."""
-        ...
+        return self.probability(logit, offset, time)
 
-    def as_dict(self) -> dict[str, Any]: ...
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        values = vars(self).items()
+        return {"kind": self.kind, **{k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values}}
 
 
 @dataclass(frozen=True)
-class Affine:
+class Affine(Curve):
     """p = σ(a·η₀ + b₀ + δ).
 
     >>> Affine(a=2.0, b0=-1.0).probability(np.array([0.5]), 0.0, None).tolist()
@@ -54,12 +61,9 @@ class Affine:
         e = exp(-abs(eta))
         return 1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "a": self.a, "b0": self.b0}
-
 
 @dataclass(frozen=True)
-class AffineInTime:
+class AffineInTime(Curve):
     """p = σ(a·η₀ + c·t̃ + b₀ + δ) with t̃ = (event time − mean) / sd of the calibration window."""
 
     a: float
@@ -78,15 +82,9 @@ class AffineInTime:
         standard = (time - self.time_mean) / self.time_sd
         return self.a * logit + self.c * standard + self.b0 + offset
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind, "a": self.a, "b0": self.b0, "c": self.c,
-            "time_mean": self.time_mean, "time_sd": self.time_sd,
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
-class Isotonic:
+class Isotonic(Curve):
     """A non-decreasing piecewise linear function of σ(η₀ + δ), constant beyond its first and last knot."""
 
     x: Floats
@@ -96,14 +94,9 @@ class Isotonic:
     def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
         return np.asarray(np.interp(sigmoid(logit + offset), self.x, self.y))
 
-    score = probability
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "x": self.x.tolist(), "y": self.y.tolist()}
-
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Curve):
     """The value of the right-closed, equal-width bin that contains σ(η₀ + δ)."""
 
     values: Floats
@@ -113,11 +106,9 @@ class Histogram:
         values: Floats = self.values[bin_of(sigmoid(logit + offset), len(self.values))]
         return values
 
-    score = probability
-
     def as_dict(self) -> dict[str, Any]:
         edges = np.linspace(0.0, 1.0, len(self.values) + 1)
-        return {"kind": self.kind, "edges": edges.tolist(), "values": self.values.tolist()}
+        return {**super().as_dict(), "edges": edges.tolist()}
 
 
 def bin_of(probability: Floats, bins: int) -> Any:
@@ -126,12 +117,7 @@ def bin_of(probability: Floats, bins: int) -> Any:
     >>> bin_of(np.array([0.0, 0.2, 0.21, 1.0]), 5).tolist()
     [0, 0, 1, 4]
     """
-    edges = np.linspace(0.0, 1.0, bins + 1)
-    guess = np.minimum((probability * bins).astype(np.intp), bins - 1)
-    # The product is rounded, so a probability on an edge may be one bin off; compare with the edges.
-    guess -= (probability <= edges[guess]) & (guess > 0)
-    guess += (probability > edges[guess + 1]) & (guess < bins - 1)
-    return guess
+    return time_bin(probability, np.linspace(0.0, 1.0, bins + 1))
 
 
 def curve_from_dict(value: dict[str, Any]) -> Curve:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.numerics.curves import Isotonic
-from slc_ops.numerics.kernels import Floats, sigmoid, slices
+from slc_ops.numerics.kernels import Floats, sigmoid
 from slc_ops.numerics.ranking import ranked
 from slc_ops.numerics.score_grid import GridCounts
 
@@ -29,21 +29,18 @@ def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None
     """
     if weight is None:
         _, score, positive = ranked(label, score)
+        weight = np.ones(len(score))
     else:
         kept = np.flatnonzero(weight > 0)
         order = kept[np.argsort(score[kept], kind="stable")]
         score, positive, weight = score[order], label[order] != 0, weight[order].astype(np.float64)
-    new = _new_scores(score)
+    # Scores within float64's resolution are equal, as in scikit-learn.
+    new = np.append(True, np.diff(score) >= RESOLUTION)
     begin = np.flatnonzero(_unpooled(new, positive))
-    mass, ones = _masses(positive, weight, begin)
-    starts, level = pooled_levels(mass, ones)
-    # A pool of several scores is a step with two knots: at the start of its first and of its last score.
-    first, following = begin[starts], np.append(begin[starts[1:]], len(new))
+    mass, ones = np.add.reduceat(weight, begin), np.add.reduceat(weight * positive, begin)
     distinct = np.flatnonzero(new)
-    last = distinct[np.searchsorted(distinct, following, side="left") - 1]
-    indices = np.column_stack([first, last]).ravel()
-    knots = np.append(True, indices[1:] != indices[:-1])
-    return Isotonic(score[indices[knots]], np.repeat(level, 2)[knots])
+    last = distinct[np.searchsorted(distinct, np.append(begin[1:], len(new))) - 1]
+    return _steps(score[begin], score[last], mass, ones)
 
 
 def isotonic_of_counts(counts: GridCounts) -> Isotonic:
@@ -52,10 +49,15 @@ def isotonic_of_counts(counts: GridCounts) -> Isotonic:
     mass, ones = counts.positive + counts.negative, counts.positive
     seen = np.flatnonzero(mass)
     mass, ones, score = mass[seen], ones[seen], sigmoid(counts.score[seen] / mass[seen])
+    return _steps(score, score, mass, ones)
+
+
+def _steps(first: Floats, last: Floats, mass: Floats, ones: Floats) -> Isotonic:
+    """Fit runs of scores with their first and last score: a pool of several scores has two knots."""
     starts, level = pooled_levels(mass, ones)
-    last = np.append(starts[1:], len(mass)) - 1
-    x, y = np.column_stack([score[starts], score[last]]).ravel(), np.repeat(level, 2)
-    # The knots of a pool of one cell coincide; so do scores very close to 0 or 1.
+    ends = np.append(starts[1:], len(mass)) - 1
+    x, y = np.column_stack([first[starts], last[ends]]).ravel(), np.repeat(level, 2)
+    # The knots of a pool of one score coincide; so do cells of scores very close to 0 or 1.
     knots = np.append(True, np.diff(x) >= RESOLUTION)
     return Isotonic(x[knots], y[knots])
 
@@ -91,33 +93,7 @@ def _one_by_one(starts: NDArray[np.intp], mass: Floats, ones: Floats) -> tuple[N
     return np.array(first), np.array(positives) / np.array(weights)
 
 
-def _new_scores(ranked_score: Floats) -> NDArray[np.bool_]:
-    """Mark the start of each new score; scores within float64's resolution are equal, as in scikit-learn."""
-    new = np.empty(len(ranked_score), np.bool_)
-    new[:1] = True
-    for part in slices(len(new) - 1):
-        here, before = ranked_score[1:][part], ranked_score[:-1][part]
-        np.greater_equal(here - before, RESOLUTION, out=new[1:][part])
-    return new
-
-
 def _unpooled(new: NDArray[np.bool_], positive: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Mark possible starts of pools: adjacent single-row scores with non-increasing labels are one pool."""
-    begin = new.copy()
-    shared = ~new  # this row has the score of the previous row
-    here = positive[1:] > positive[:-1]
-    here |= shared[:-1]
-    here[:-1] |= shared[2:]
-    begin[1:] &= here
-    return begin
-
-
-def _masses(
-    positive: NDArray[np.bool_], weight: Floats | None, begin: NDArray[np.intp]
-) -> tuple[Floats, Floats]:
-    """Return the weight from each of the given rows to the next, and the weight of its positive labels."""
-    if weight is not None:
-        return np.add.reduceat(weight, begin), np.add.reduceat(weight * positive, begin)
-    upto = np.append(np.int64(0), np.cumsum(positive))
-    ends = np.append(begin, len(positive))
-    return np.diff(ends).astype(np.float64), np.diff(upto[ends]).astype(np.float64)
+    single = (positive[1:] <= positive[:-1]) & new[:-1] & np.append(new[2:], True)
+    return np.asarray(new & ~np.append(False, single))

@@ -57,8 +57,31 @@ class Local:
     diagonal: Floats
 
     def step(self, limit: float = np.inf) -> tuple[State, float]:
-        """Return the step from here (:func:`newton_step`) and its predicted decrease; may be overridden."""
-        return newton_step(self, limit)
+        """Return −H⁻¹g, and the decrease along it that the local curvature predicts.
+
+        The link's part is limited to ``limit`` along the eigenvectors of its curvature. Where almost all rows
+        are saturated, the curvature of some direction vanishes and does not describe the end of a long step;
+        the limit must not affect the other directions.
+        """
+        reduced, right, slope = self.block, self.gradient.link, self.gradient.offset
+        if len(self.border):
+            scaled = [column / self.diagonal for column in self.border]
+            reduced = reduced - [[dot(left, column) for column in self.border] for left in scaled]
+            right = right - [dot(column, slope) for column in scaled]
+        # A constant column gives a zero row; a ridge of the size of rounding keeps its step at 0.
+        reduced = reduced + (1e-13 * float(np.trace(reduced)) + 1e-300) * np.eye(len(right))
+        link: Floats = np.asarray(-np.linalg.solve(reduced, right), dtype=np.float64)
+        if _longest(link) > limit:
+            curvature, axes = np.linalg.eigh(reduced)
+            # Below rounding an eigenvalue is noise; its direction is flat.
+            curvature = np.maximum(curvature, 1e-15 * curvature[-1] + 1e-300)
+            along = np.clip(-(axes.T @ right) / curvature, -limit, limit)
+            link = np.asarray(axes @ along, dtype=np.float64)
+        # Without items, and with a fixed link, there is no border.
+        for column, change in zip(self.border, link, strict=False):
+            slope = slope + column * change
+        offset = -slope / self.diagonal
+        return State(link, offset), -0.5 * (dot(self.gradient.link, link) + dot(self.gradient.offset, offset))
 
 
 AnyLocal = TypeVar("AnyLocal", bound=Local)
@@ -119,33 +142,6 @@ def _damped(at: Callable[[State], AnyLocal], here: AnyLocal, step: State, roundi
         if there.value <= here.value + rounding:
             return there
     return None
-
-
-def newton_step(here: Local, limit: float = np.inf) -> tuple[State, float]:
-    """Return −H⁻¹g, and the decrease along it that the local curvature predicts.
-
-    The link's part is limited to ``limit`` along the eigenvectors of its curvature. Where almost all rows are
-    saturated, the curvature of some direction vanishes and does not describe the end of a long step; the
-    limit must not affect the other directions.
-    """
-    reduced, right, slope = here.block, here.gradient.link, here.gradient.offset
-    if len(here.border):
-        scaled = [column / here.diagonal for column in here.border]
-        reduced = reduced - [[dot(left, column) for column in here.border] for left in scaled]
-        right = right - [dot(column, slope) for column in scaled]
-    # A constant column gives a zero row; a ridge of the size of rounding keeps its step at 0.
-    reduced = reduced + (1e-13 * float(np.trace(reduced)) + 1e-300) * np.eye(len(right))
-    link: Floats = np.asarray(-np.linalg.solve(reduced, right), dtype=np.float64)
-    if _longest(link) > limit:
-        curvature, axes = np.linalg.eigh(reduced)
-        # Below rounding an eigenvalue is noise; its direction is flat.
-        curvature = np.maximum(curvature, 1e-15 * curvature[-1] + 1e-300)
-        along = np.clip(-(axes.T @ right) / curvature, -limit, limit)
-        link = np.asarray(axes @ along, dtype=np.float64)
-    for column, change in zip(here.border, link, strict=False):  # without a border: no items, or a fixed link
-        slope = slope + column * change
-    offset = -slope / here.diagonal
-    return State(link, offset), -0.5 * (dot(here.gradient.link, link) + dot(here.gradient.offset, offset))
 
 
 def _longest(step: Floats) -> float:

@@ -6,7 +6,6 @@ indices by a key. The index replaces the score's lowest bits; the few rows whose
 are sorted afterwards.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ import numpy as np
 from slc_ops.numerics.time_bins import ordered, unordered
 
 BLOCK = 1 << 17  # rows whose temporaries fit into the processor's cache
-_SORT_ALONE = 1 << 21  # below this a second thread does not pay
 _ONE = np.uint64(1)
 
 
@@ -44,7 +42,7 @@ def ranked(label: np.ndarray, score: np.ndarray) -> Ranked:
         here |= label[start : start + BLOCK] != 0
         here <<= np.uint64(index_bits)
         here |= np.arange(start, start + here.size, dtype=np.uint64)
-    _sort(keys)
+    keys.sort()
     order, mask = keys.view(np.int64), np.int64((1 << index_bits) - 1)
     rows = Ranked(order, np.empty(score.size), np.empty(score.size, np.bool_))
     for start in range(0, score.size, BLOCK):
@@ -86,14 +84,3 @@ def _settle(rows: Ranked, low: np.uint64, dropped: int) -> None:
     right = of_runs[np.lexsort((rows.positive[of_runs], rows.score[of_runs]))]
     for values in rows:
         values[of_runs] = values[right]
-
-
-def _sort(keys: np.ndarray) -> None:
-    """Sort in place; partition many keys at their median first, so that two threads sort one half each."""
-    if keys.size < _SORT_ALONE:
-        keys.sort()
-        return
-    half = keys.size // 2
-    keys.partition(half)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(np.ndarray.sort, (keys[:half], keys[half:])))  # NumPy's sort releases the GIL

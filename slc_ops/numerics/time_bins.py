@@ -25,6 +25,19 @@ def time_bin(time: Floats, edges: Floats) -> NDArray[np.integer]:
     return np.searchsorted(edges[1:-1], time, side="left")
 
 
+def window_of(starts: Floats, time: Floats) -> NDArray[np.intp]:
+    """Return the window of each timestamp, by the windows' starts; earlier ones are in the first.
+
+    >>> window_of(np.array([0.0, 10.0]), np.array([-1.0, 3.0, 10.0, 99.0])).tolist()
+    [0, 0, 1, 1]
+    """
+    ends = np.array([time.min(initial=np.inf), time.max(initial=-np.inf)])
+    first, last = np.maximum(np.searchsorted(starts, ends, side="right"), 1) - 1
+    if first == last:  # as in most parts of a pass
+        return np.full(len(time), first)
+    return np.maximum(np.searchsorted(starts, time, side="right"), 1) - 1
+
+
 def ordered(time: Floats) -> Ordered:
     """Return the bits of each timestamp, mapped so that they order like the timestamps.
 

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.evidence.auc import auc
-from slc_ops.methods.fitting.calibration import Calibration, CellOffsets, Cells
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import FittedLink, fit_link
 from slc_ops.methods.slc_t import pseudo_observations
 from slc_ops.numerics.kernels import Floats, Sums, sigmoid
@@ -40,7 +40,7 @@ SCALE, SHIFT = 0.8, 0.1
 PRIOR_VAR = 1.0
 DRIFTS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2)
 DENSITIES = (5, 10, 30, 100, 300)
-CELLS = Cells(np.arange(-1.0, BINS))  # the event time of a row is its bin number
+EDGES = np.arange(-1.0, BINS)  # the event time of a row is its bin number
 Model = Literal["1pl", "2pl"]
 
 
@@ -95,7 +95,7 @@ def cell(model: Model, drift: float, obs: int, seed: int, items: int = ITEMS) ->
     scores = [platt.a * test.logit]  # Platt's shift does not change the order
     index = test.item_codes, np.asarray(test.time, np.intp)
     for table in (static, tracked):
-        link = fit_link(calibration, CellOffsets(table, CELLS))
+        link = fit_link(calibration, ItemOffsets(table, EDGES))
         scores.append(link.a * test.logit + table[index])
     base, with_static, with_tracking = (_area(test, score) for score in scores)
     item = made.calibration.items.to_numpy()

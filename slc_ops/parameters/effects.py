@@ -85,9 +85,7 @@ class Effect:
                 raise ParameterSetError(f"the effect {name} has a {column} that is no finite number")
         if table.column("id").null_count:
             raise ParameterSetError(f"the effect {name} has a row without an id")
-        ids = table.column("id").combine_chunks()
-        starts = as_arrow(np.arange(0, len(ids), bins))
-        once = ids if bins == 1 else ids.take(starts)
+        once = self.ids
         twice = pc.greater_equal(once.slice(0, max(len(once) - 1, 0)), once.slice(min(1, len(once))))
         if pc.any(twice).as_py():
             example = once[pc.index(twice, True).as_py() + 1].as_py()
@@ -97,10 +95,11 @@ class Effect:
         if bins > 1:
             edges = np.asarray(self.time_edges)
             expected = np.tile(np.arange(bins), len(once))
+            each_bin = pa.chunked_array([once.take(as_arrow(np.repeat(np.arange(len(once)), bins)))])
             if (
                 "time_bin" not in table.column_names
                 or not np.array_equal(as_numpy(table.column("time_bin")), expected)
-                or not ids.equals(once.take(as_arrow(np.repeat(np.arange(len(once)), bins))))
+                or not table.column("id").equals(each_bin)
                 or not (np.diff(edges) > 0).all()
             ):
                 raise ParameterSetError(f"the effect {name} has not {bins} time bins for each id, 0, 1, 2 …")
@@ -110,13 +109,6 @@ def _all_finite(column: pa.ChunkedArray) -> bool:
     return (
         column.null_count == 0 and column.type == pa.float64() and bool(np.isfinite(as_numpy(column)).all())
     )
-
-
-def by_item(
-    table: pa.Table, prior_var: float | None = None, time_edges: Floats | None = None
-) -> dict[str, Effect]:
-    """Return the effects of a method that corrects by item only."""
-    return {"item": Effect(table, prior_var, time_edges=time_edges)}
 
 
 @dataclass(frozen=True)

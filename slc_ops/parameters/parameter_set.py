@@ -76,9 +76,8 @@ class ParameterSet:
     table (cold start) has effect 0; if ``cold`` is set, unknown items use its line instead: σ(a·η₀ + b₀) with
     its own a and b₀. Slopes multiply η₀ − ``logit_mean``.
 
-    >>> from slc_ops.parameters.effects import by_item
-    >>> items = by_item(pa.table({"id": ["a"], "offset": [1.0]}))
-    >>> parameters = ParameterSet(method="slc", link=Affine(a=1.0, b0=0.0), effects=items)
+    >>> items = Effect(pa.table({"id": ["a"], "offset": [1.0]}))
+    >>> parameters = ParameterSet(method="slc", link=Affine(a=1.0, b0=0.0), effects={"item": items})
     >>> parameters.correct(["a", "new"], [0.0, 0.0]).round(4).tolist()
     [0.7311, 0.5]
     >>> replace(parameters, cold=Affine(a=1.0, b0=-1.0)).correct(["a", "new"], [0.0, 0.0]).round(4).tolist()
@@ -176,15 +175,8 @@ class ParameterSet:
     ) -> Floats:
         """Correct plain arrays; without ``time``, or with a NaN time, the last time bin applies.
 
-        Args:
-            items: Item ids, one per row; None and null count as unknown, as for ``groups`` and ``users``.
-            logits: Finite logits of the frozen model.
-            time: Event times as numbers; links that depend on time require them.
-            groups: Group ids, used by sets with a group effect.
-            users: User ids, used by sets with a user effect.
-
-        Raises:
-            InputError: Unequal lengths, a logit that is not finite, or a missing time.
+        Ids that are None or null count as unknown. Raises :class:`InputError` for unequal lengths, a logit
+        that is not finite, and a missing time if the link depends on time.
         """
         return self.probabilities(self.found({"item": items, "group": groups, "user": users}, logits, time))
 

@@ -20,9 +20,7 @@ COLUMNS = ("old_id", "new_id")
 def read_mapping(path: Path) -> dict[str, str]:
     """Read the map from old to new ids from a CSV file with the columns ``old_id`` and ``new_id``.
 
-    Raises:
-        InputError: The file maps nothing, maps an id twice, or has an id both as old and as new (a chain or
-            a cycle).
+    Each id occurs once, and none is both old and new (a chain or a cycle).
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -51,11 +49,7 @@ def read_mapping(path: Path) -> dict[str, str]:
 
 
 def renamed(parameters: ParameterSet, mapping: dict[str, str]) -> ParameterSet:
-    """Return the same parameters under the new ids, with offsets, variances and counts.
-
-    Raises:
-        InputError: An unknown old id, a new id that already has an offset, or a set without items.
-    """
+    """Return the same parameters under the new ids, with offsets, variances and counts."""
     effect = parameters.effects.get("item")
     if effect is None:
         raise InputError(f"{parameters.method} uses only the score and has no items to rename")

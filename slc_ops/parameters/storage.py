@@ -30,15 +30,13 @@ MAX_ROWS = 50_000_000
 """Maximum number of rows of an effect's table, equal to the maximum number of cells in a fit."""
 MAX_JSON = 16 << 20
 """Maximum size in bytes of ``params.json`` and of ``golden.json``."""
+_ORIGIN = ("deployment", "backbone_version", "input_digest", "config_digest", "code_version")
+"""The texts of a set's provenance."""
 _STATED = re.compile(r'("params_digest": ")[0-9a-f]{64}"')
 
 
 def write(parameters: ParameterSet, directory: Path) -> None:
-    """Write all files to a temporary directory, then rename it.
-
-    Raises:
-        ParameterSetError: The directory holds other files, which would be lost.
-    """
+    """Write all files to a temporary directory, then rename it; refuse one with other files."""
     if _holds_other_files(directory):
         raise ParameterSetError(
             f"{directory} holds other files than a parameter set, which would be lost; choose a new name"
@@ -95,15 +93,9 @@ def _holds_other_files(directory: Path) -> bool:
 
 
 def read(directory: Path, *, deployment: str | None = None, served: bool = False) -> ParameterSet:
-    """Read a directory of :func:`write` and verify it.
+    """Read a directory of :func:`write`, verify it, and refuse a set of another ``deployment``.
 
-    Args:
-        directory: The directory of the set.
-        deployment: Refuse a set of another deployment.
-        served: Read only the columns that determine probabilities and intervals.
-
-    Raises:
-        ParameterSetError: A file is missing, altered or of an unknown schema version.
+    With ``served`` only the columns that determine probabilities and intervals are read.
     """
     path = directory / PARAMS
     with _understood(path):
@@ -194,15 +186,7 @@ def _understood(path: Path) -> Iterator[None]:
         raise
     except SlcError as error:
         raise ParameterSetError(str(error)) from None
-    except (
-        AttributeError,
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise ParameterSetError(f"{path} cannot be understood: {error!r:.200}") from None
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise ParameterSetError(f"{path.parent} cannot be read: {str(error)[:200]}") from None
@@ -260,12 +244,8 @@ def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
         "logit_mean": parameters.logit_mean,
         "counts": {"rows": parameters.n_rows, "items": parameters.n_items},
         "warnings": list(parameters.warnings),
-        "deployment": origin.deployment,
         "window": None if origin.window is None else origin.window.bounds,
-        "backbone_version": origin.backbone_version,
-        "input_digest": origin.input_digest,
-        "config_digest": origin.config_digest,
-        "code_version": origin.code_version,
+        **{name: getattr(origin, name) for name in _ORIGIN},
         # Omit optional keys that are not set.
         **({} if parameters.cold is None else {"cold_link": parameters.cold.as_dict()}),
         **({} if (rule := origin.on_backbone_mismatch) is None else {"on_backbone_mismatch": rule}),
@@ -300,7 +280,6 @@ def _from_dict(values: dict[str, Any], effects: dict[str, Effect]) -> ParameterS
     cold = None if (line := values.get("cold_link")) is None else curve_from_dict(line)
     if not (cold is None or isinstance(cold, Affine)):
         raise ValueError(f"cold_link is of kind {cold.kind!r}; expected 'affine'")
-    texts = ("deployment", "backbone_version", "input_digest", "config_digest", "code_version")
     return ParameterSet(
         method=_text(values["method"]),
         link=curve_from_dict(values["link"]),
@@ -313,7 +292,7 @@ def _from_dict(values: dict[str, Any], effects: dict[str, Effect]) -> ParameterS
             window=None if window is None else Window.from_dict(window),
             on_backbone_mismatch=_rule(values.get("on_backbone_mismatch")),
             prior_mean=None if (mean := values.get("prior_mean")) is None else PriorMean(**mean),
-            **{name: None if values[name] is None else _text(values[name]) for name in texts},
+            **{name: None if values[name] is None else _text(values[name]) for name in _ORIGIN},
         ),
         cold=cold,
     )

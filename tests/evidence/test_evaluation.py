@@ -1,13 +1,13 @@
 """Streaming evaluation equals evaluation in memory."""
 
-import dataclasses
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from slc_ops.evidence.evaluation import evaluate, tied_logits
-from slc_ops.evidence.metrics import METRICS, ReliabilityBin, metrics_of
+from slc_ops.evidence.metrics import METRICS, metrics_of
 from slc_ops.evidence.slices import by_density, by_group, by_time
 from slc_ops.evidence.uncertainty import Clusters, user_sums
 from slc_ops.methods import METHODS, fit
@@ -97,9 +97,9 @@ def test_scores_and_probabilities_give_the_same_order(a: float) -> None:
     assert (np.diff(link.probability(logit, offset, None)[by_score]) >= -1e-15).all()
 
 
-def _filled(each: ReliabilityBin) -> tuple[float, ...]:
+def _filled(each: dict[str, Any]) -> list[float]:
     """A bin's numbers; −1 for the means of no rows."""
-    return tuple(-1.0 if value is None else value for value in dataclasses.astuple(each))
+    return [-1.0 if value is None else value for value in each.values()]
 
 
 def test_slices_users_and_items_agree(

@@ -75,7 +75,7 @@ def test_infinite_weights_are_refused(rows):
 def test_bins_are_closed_on_the_right():
     edges = np.linspace(0, 1, BINS + 1)
     found = metrics_of(np.resize([0.0, 1.0], BINS + 1), edges)
-    counts = [each.n for each in found.reliability]
+    counts = [each["n"] for each in found.reliability]
     assert counts == [2] + [1] * (BINS - 1)  # 0 and 1/15 share the first bin, 1 is in the last
 
 

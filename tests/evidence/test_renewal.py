@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.evidence.renewal import check_renewal, lengths
 from slc_ops.numerics.curves import Affine
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 
 MOMENTS = (-1.0, 2.0)
@@ -14,7 +14,7 @@ MOMENTS = (-1.0, 2.0)
 
 def made(a=1.0, b0=0.0, offsets=(0.1, -0.2, 0.3), ids=("a", "b", "c"), n=(10.0, 20.0, 30.0)):
     items = pa.table({"id": list(ids), "offset": list(offsets), "n_obs": list(n)})
-    return ParameterSet("slc_eb", Affine(a, b0), by_item(items))
+    return ParameterSet("slc_eb", Affine(a, b0), {"item": Effect(items)})
 
 
 def steady(count=6, sd=0.05, seed=0):
@@ -70,18 +70,10 @@ def test_the_limit_has_a_floor_after_small_renewals():
     assert not check_renewal(made(b0=0.55), past, MOMENTS).accepted
 
 
-@pytest.mark.parametrize(
-    ("broken", "says"),
-    [
-        (made(a=-0.2), "ranks in reverse"),
-        (made(a=float("nan")), "not finite"),
-        (made(offsets=(np.nan, 0.0, 0.0)), "not finite"),
-    ],
-)
-def test_invalid_parameters_are_held_without_any_history(broken, says):
-    found = check_renewal(broken, [], MOMENTS, held_before=True)
+def test_a_negative_slope_is_held_without_any_history():
+    found = check_renewal(made(a=-0.2), [], MOMENTS, held_before=True)
     assert (found.accepted, found.lasting, found.lengths) == (False, False, None)
-    assert says in found.sentence
+    assert "ranks in reverse" in found.sentence
 
 
 def test_a_slope_within_two_standard_errors_of_0_is_not_called_negative():
@@ -140,7 +132,9 @@ def test_a_slope_of_exactly_zero_does_not_rank_forwards():
 def test_offsets_that_follow_time_have_no_distance():
     def in_bins(offset):
         columns = {"id": ["a", "a"], "time_bin": [0, 1], "offset": [offset, offset], "n_obs": [5.0, 5.0]}
-        return ParameterSet("slc_t", Affine(1.0, 0.0), by_item(pa.table(columns), time_edges=np.arange(3.0)))
+        return ParameterSet(
+            "slc_t", Affine(1.0, 0.0), {"item": Effect(pa.table(columns), time_edges=np.arange(3.0))}
+        )
 
     assert lengths(in_bins(0.0), in_bins(2.0), MOMENTS).offsets == 0
 

@@ -24,7 +24,7 @@ def made(differences, errors=None, weights=None, hold_out=None, method="slc_eb",
 
 def sums_of(rng, rows=4000, users=80, sharp=0.0):
     label, user = rng.integers(0, 2, rows), rng.integers(0, users, rows)
-    clusters = Clusters.of(user, rows)
+    clusters = Clusters.of(user)
     p, q = rng.uniform(0.1, 0.9, rows), rng.uniform(0.1, 0.9, rows)
     return [user_sums(label, each, clusters) for each in (p, (1 - sharp) * q + sharp * p)]
 

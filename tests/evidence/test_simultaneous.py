@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from slc_ops.evidence.uncertainty import Clusters, PairedDifference, difference, differences, user_sums
+from slc_ops.evidence import uncertainty
+from slc_ops.evidence.uncertainty import Clusters, PairedDifference, difference, user_sums
 from slc_ops.evidence.verdict import slice_reasons
 from slc_ops.settings.blocks import Decision
 
@@ -29,6 +30,10 @@ def equals_platt(seed, slices=54):
         return user_sums(label[rows], probability[rows], clusters.take(np.flatnonzero(rows)))
 
     return [(sums(ours, rows), sums(platts, rows)) for rows in chosen[-slices:]]
+
+
+def differences(pairs, **options):
+    return list(uncertainty.differences(dict(enumerate(pairs)), **options).values())
 
 
 def sigmoid(x):

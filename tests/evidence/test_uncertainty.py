@@ -97,7 +97,7 @@ def test_rows_of_one_user_are_one_cluster():
 def test_pooling_many_users_into_groups_keeps_the_width():
     label, a, b, user = students(6, users=3 * MAX_CLUSTERS, per_user=4)
     pooled = paired_difference(label, a, b, user)
-    assert Clusters.of(user, label.size).count == MAX_CLUSTERS
+    assert Clusters.of(user).count == MAX_CLUSTERS
     losses = np.bincount(user, log_loss(label, a) - log_loss(label, b))
     sizes = np.bincount(user)
     mean = losses.sum() / sizes.sum()
@@ -137,7 +137,7 @@ def test_one_class_has_an_nll_but_no_auc():
 
 def test_a_single_method_gets_an_interval_too():
     label, a, _, user = students(11)
-    sums = user_sums(label, a, Clusters.of(user, label.size))
+    sums = user_sums(label, a, Clusters.of(user))
     found = difference(sums, None)
     assert found.auc.estimate == pytest.approx(auc(label, a).value, abs=1e-12)
     assert found.auc.low < found.auc.estimate < found.auc.high

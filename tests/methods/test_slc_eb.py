@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.base.errors import OneClassError
-from slc_ops.methods import FitOptions, fit
+from slc_ops.methods import FitOptions, fit, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.results import lasting_part
 from tests.methods.biased_rows import log_of, model_of, nll, predictions, prior_of, sigmoid, world
@@ -199,12 +199,16 @@ def joined(*tables):
     return log_of(pa.concat_tables(tables))
 
 
+def with_long_memory(method, early, late):
+    return fit_prepared(method, Calibration(log_of(late)), Calibration(joined(early, late)))
+
+
 def test_offsets_use_the_long_memory_and_the_link_the_short_one():
     early, late = world(seed=21, rows=8000)
     moved = late.set_column(
         late.schema.get_field_index("logit"), "logit", pa.array(late["logit"].to_numpy() - 1)
     )
-    both = fit("slc_eb", log_of(moved), long=joined(early, moved))
+    both = with_long_memory("slc_eb", early, moved)
     whole, short = fit("slc_eb", joined(early, moved)), fit("slc_eb", log_of(moved))
     assert both.items.select(["id", "offset"]).equals(whole.items.select(["id", "offset"]))
     assert both.link.b0 == pytest.approx(short.link.b0, abs=0.1)
@@ -213,7 +217,7 @@ def test_offsets_use_the_long_memory_and_the_link_the_short_one():
 
 def test_the_link_of_the_short_memory_maximises_the_likelihood_given_the_offsets():
     early, late = world(seed=22, rows=6000)
-    found = fit("slc_eb", log_of(late), long=joined(early, late))
+    found = with_long_memory("slc_eb", early, late)
     offset = dict(zip(found.items["id"].to_pylist(), found.items["offset"].to_pylist(), strict=True))
     eta, y = late["logit"].to_numpy(), late["label"].to_numpy()
     b = np.array([offset[item] for item in late["item_id"].to_pylist()])
@@ -222,15 +226,9 @@ def test_the_link_of_the_short_memory_maximises_the_likelihood_given_the_offsets
     assert abs(residual @ eta) < 1e-4 * len(y)
 
 
-def test_a_long_memory_with_the_same_rows_changes_nothing():
-    calibration, _ = world(seed=23, rows=5000)
-    log = log_of(calibration)
-    assert fit("slc_eb", log, long=log).items.equals(fit("slc_eb", log).items)
-
-
 def test_other_methods_have_no_long_memory():
     early, late = world(seed=24, rows=4000)
-    alone, given = fit("slc", log_of(late)), fit("slc", log_of(late), long=joined(early, late))
+    alone, given = fit("slc", log_of(late)), with_long_memory("slc", early, late)
     assert given.items.equals(alone.items)
     assert given.link == alone.link
 

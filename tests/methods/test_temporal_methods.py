@@ -3,7 +3,8 @@ import pytest
 from scipy.special import expit
 
 from slc_ops.base.errors import InputError
-from slc_ops.methods import FitOptions, fit
+from slc_ops.methods import FitOptions, fit, fit_prepared
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.time_bins import time_bin
 from tests.methods.synthetic import log, log_of
 
@@ -64,7 +65,7 @@ def test_history_changes_only_the_edges():
         logit=earlier.logit,
         event_time=earlier.time - 500,
     )
-    found = fit("slc_t", rows, history=shifted)
+    found = fit_prepared("slc_t", Calibration(rows, shifted))
     both = np.concatenate([shifted.time, rows.time])
     expected = np.quantile(both, np.arange(1, 10) / 10, method="inverted_cdf")
     assert found.time_edges[1:-1].tolist() == np.unique(expected).tolist()

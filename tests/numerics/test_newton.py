@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slc_ops.base.errors import NotConvergedError
-from slc_ops.numerics.newton import MAX_STEPS, Local, State, minimise, newton_step
+from slc_ops.numerics.newton import MAX_STEPS, Local, State, minimise
 
 NOTHING = np.empty(0)
 
@@ -60,7 +60,7 @@ def test_the_step_solves_the_full_system():
     whole = np.block([[here.block, np.array(here.border)], [np.array(here.border).T, np.diag(here.diagonal)]])
     gradient = np.concatenate([here.gradient.link, here.gradient.offset])
     expected = -np.linalg.solve(whole, gradient)
-    step, promise = newton_step(here)
+    step, promise = here.step()
     np.testing.assert_allclose(np.concatenate([step.link, step.offset]), expected, rtol=1e-9)
     assert promise == pytest.approx(-0.5 * gradient @ expected)
 
@@ -68,7 +68,7 @@ def test_the_step_solves_the_full_system():
 def test_only_a_direction_without_curvature_is_limited():
     gradient = State(np.array([1e-9, -0.5]), NOTHING)
     flat = Local(begin(0.0), 0.0, gradient, np.diag([1e-14, 1.0]), (), NOTHING)
-    step, _ = newton_step(flat, limit=10.0)
+    step, _ = flat.step(limit=10.0)
     assert step.link == pytest.approx([-10.0, 0.5])
 
 

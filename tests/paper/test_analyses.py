@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.base.errors import InputError
-from slc_ops.methods import METHODS, FitOptions, fit
+from slc_ops.methods import METHODS
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.paper.analyses import analyse, means
 from slc_ops.paper.page import as_csv, as_markdown, write_paper
 from slc_ops.rows.interactions import InteractionLog, read_history
@@ -71,7 +72,7 @@ def test_a_history_sets_the_time_bins_of_slc_t_and_naive_only(pair, tables, tmp_
     before = by(tables["ladder"], "method")
     moved = {name for name in found if found[name]["auc"] != before[name]["auc"]}
     assert moved == {"slc_t", "naive"}
-    edges = fit("slc_t", pair[0], history=history, options=FitOptions()).time_edges
+    edges = Calibration(pair[0], history).time_edges
     assert edges[0] == early[0]
     assert np.sum(edges <= early[-1]) == pytest.approx(1 + 10 * 4000 / (4000 + pair[0].n_rows), abs=1)
 

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.methods.fitting.calibration import Calibration, CellOffsets, Cells, ItemOffsets
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
 from slc_ops.rows.interactions import InteractionLog
 
 ITEMS, BINS, STUDENTS = 30, 6, 40
 ALPHA, SHIFT = 0.8, 0.1
-CELLS = Cells(np.arange(-1.0, BINS))
+EDGES = np.arange(-1.0, BINS)
 
 
 class Expected:
@@ -46,7 +46,7 @@ class Expected:
 @pytest.mark.parametrize(("alpha", "shift"), [(0.8, 0.1), (0.3, -1.5), (2.5, 0.7)])
 def test_the_link_recovers_the_backbones_scale_and_shift_and_the_residual_is_zero(alpha, shift):
     made = Expected(np.ones(ITEMS), alpha, shift)
-    link = fit_link(Calibration(made.log), CellOffsets(-made.drift, CELLS))
+    link = fit_link(Calibration(made.log), ItemOffsets(-made.drift, EDGES))
     assert link.a == pytest.approx(1 / alpha, abs=1e-6)
     assert link.b0 == pytest.approx(-shift / alpha, abs=1e-6)
     assert made.residual_mse(link.a, link.b0, -made.drift) < 1e-12
@@ -72,5 +72,5 @@ def test_one_offset_per_item_leaves_the_drift_within_the_item():
 def test_slopes_of_a_2pl_world_leave_a_residual():
     slopes = np.random.default_rng(6).normal(1, 0.3, ITEMS)
     made = Expected(slopes)
-    link = fit_link(Calibration(made.log), CellOffsets(-made.drift, CELLS))
+    link = fit_link(Calibration(made.log), ItemOffsets(-made.drift, EDGES))
     assert made.residual_mse(link.a, link.b0, -made.drift) > 0.01

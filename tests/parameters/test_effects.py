@@ -18,7 +18,7 @@ from slc_ops.evidence.renewal import lengths
 from slc_ops.numerics.curves import Affine, Histogram, Isotonic
 from slc_ops.parameters import storage
 from slc_ops.parameters.applying import apply_file
-from slc_ops.parameters.effects import Effect, by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.golden import check_golden, golden_vectors
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
@@ -208,7 +208,7 @@ def test_a_group_is_explained_like_an_item(written: Path) -> None:
     assert "an unseen group" in found.sentence
     assert loaded.explain(99, effect="group").rows == 0.0
     with pytest.raises(ValueError, match="corrects no users"):
-        explain(replace(MIXED, effects=by_item(ITEMS)), "u1", None, "user")
+        explain(replace(MIXED, effects={"item": Effect(ITEMS)}), "u1", None, "user")
 
 
 def test_the_distance_of_a_renewal_is_that_of_its_largest_effect() -> None:
@@ -265,7 +265,7 @@ def test_a_table_without_exactly_one_value_per_id_is_refused(
 
 
 def test_an_unreadable_set_is_not_written(tmp_path: Path) -> None:
-    twice = replace(MIXED, effects=by_item(pa.concat_tables([ITEMS, ITEMS])))
+    twice = replace(MIXED, effects={"item": Effect(pa.concat_tables([ITEMS, ITEMS]))})
     with pytest.raises(ParameterSetError, match="twice"):
         twice.write(tmp_path / "set")
     assert not (tmp_path / "set").exists()
@@ -349,25 +349,25 @@ def test_golden_vectors_lie_on_and_between_all_knots() -> None:
 def test_a_reader_that_is_wrong_at_a_time_edge_or_without_a_time_fails_a_golden_vector() -> None:
     edges = np.array([0.0, 10.0, 20.0, 30.0])
     table = pa.table({"id": ["a"] * 3, "time_bin": [0, 1, 2], "offset": [0.1, 0.2, 0.3]})
-    vectors = golden_vectors(ParameterSet("slc_t", Affine(), by_item(table, time_edges=edges)))
+    vectors = golden_vectors(ParameterSet("slc_t", Affine(), {"item": Effect(table, time_edges=edges)}))
     for border in (1, 2):
         early = edges.copy()
         early[border] = np.nextafter(early[border], -np.inf)
         with pytest.raises(ParameterSetError, match="golden vector"):
-            check_golden(ParameterSet("slc_t", Affine(), by_item(table, time_edges=early)), vectors)
+            check_golden(ParameterSet("slc_t", Affine(), {"item": Effect(table, time_edges=early)}), vectors)
 
     class FirstBin(ParameterSet):
         def _times(self, times, rows):  # type: ignore[no-untyped-def]
             return np.nan_to_num(times, nan=-np.inf)
 
     with pytest.raises(ParameterSetError, match="golden vector"):
-        check_golden(FirstBin("slc_t", Affine(), by_item(table, time_edges=edges)), vectors)
+        check_golden(FirstBin("slc_t", Affine(), {"item": Effect(table, time_edges=edges)}), vectors)
 
 
 def test_a_missing_time_among_others_is_in_the_last_bin() -> None:
     edges = np.array([0.0, 10.0, 20.0])
     table = pa.table({"id": ["a"] * 2, "time_bin": [0, 1], "offset": [0.1, 0.9]})
-    found = ParameterSet("slc_t", Affine(), by_item(table, time_edges=edges))
+    found = ParameterSet("slc_t", Affine(), {"item": Effect(table, time_edges=edges)})
     given = found.correct(["a"] * 3, [0.0] * 3, [5.0, np.nan, 15.0])
     assert given.tolist() == found.correct(["a"] * 3, [0.0] * 3, [5.0, 15.0, 15.0]).tolist()
     assert found.correct_one("a", 0.0, float("nan")) == found.correct_one("a", 0.0)

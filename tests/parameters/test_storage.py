@@ -12,7 +12,7 @@ from slc_ops.base.errors import ParameterSetError, StorageError
 from slc_ops.base.window import Window
 from slc_ops.methods import METHODS, fit
 from slc_ops.numerics.curves import Affine
-from slc_ops.parameters.effects import Effect, by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.parameters.storage import signed
 from slc_ops.rows.interactions import InteractionLog
@@ -282,7 +282,7 @@ def test_a_set_partly_removed_by_another_writer_can_be_replaced(tmp_path):
         {"link": Affine(1.0, 0.1)},
         {"cold": Affine(1.0, 0.0)},
         {"effects": {}},
-        {"effects": by_item(fit("slc", log()).items, time_edges=np.array([0.0, 1.0]))},
+        {"effects": {"item": Effect(fit("slc", log()).items, time_edges=np.array([0.0, 1.0]))}},
         {"effects": {**fit("slc", log()).effects, "group": Effect(pa.table({"id": ["a"], "offset": [0.1]}))}},
         {"logit_mean": 0.5},
         {"method": "platt"},

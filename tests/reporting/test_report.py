@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.evidence.backtest import Backtest, Champion
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean
 from slc_ops.reporting import write_report
 from slc_ops.reporting.figures import learned
@@ -166,7 +166,7 @@ def test_a_million_items_do_not_enlarge_the_page(tmp_path, page):
             "shrinkage": n / (n + 4),
         }
     )
-    drawing = learned.draw_offsets(tmp_path, ParameterSet("slc", fit_link(), by_item(items)))
+    drawing = learned.draw_offsets(tmp_path, ParameterSet("slc", fit_link(), {"item": Effect(items)}))
     assert len(drawing.svg) < 200_000
     assert len(page.read_bytes()) < 1_000_000
 

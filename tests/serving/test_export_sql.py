@@ -17,7 +17,7 @@ import sqlglot
 
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.numerics.curves import Affine
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving.export import Exported, export
 from slc_ops.serving.export_sql import DIALECTS, Names
@@ -152,7 +152,7 @@ TRAPS = {
 }  # fmt: skip
 ORDERED = sorted(TRAPS, key=str.encode)
 OFFSETS = pa.table({"id": ORDERED, "offset": [TRAPS[each] for each in ORDERED]})
-SET = ParameterSet("slc", Affine(1.25, -0.5), by_item(OFFSETS, 1.0))
+SET = ParameterSet("slc", Affine(1.25, -0.5), {"item": Effect(OFFSETS, 1.0)})
 
 
 def scored(database: Duckdb, tmp_path: Path, dialect: str, made: str, rows: Rows, **names: Any) -> list[Any]:
@@ -271,7 +271,7 @@ def test_names_are_quoted(tmp_path: Path) -> None:
 
 
 def test_an_export_that_a_database_cannot_load_is_refused(tmp_path: Path) -> None:
-    zero = ParameterSet("slc", Affine(), by_item(pa.table({"id": ["a\0b"], "offset": [1.0]})))
+    zero = ParameterSet("slc", Affine(), {"item": Effect(pa.table({"id": ["a\0b"], "offset": [1.0]}))})
     with pytest.raises(InputError, match="zero byte"):
         export(Exported(zero, "0" * 64), tmp_path / "out", "sql", dialect="postgres")
     with pytest.raises(SettingsError, match="sqlite has no timestamps"):

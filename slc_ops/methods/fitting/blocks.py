@@ -24,6 +24,7 @@ import numpy as np
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.logistic import SampledRows
 from slc_ops.methods.fitting.mixed import ByUser, Cells, Mixed, Standard, losses, pairs_of
+from slc_ops.methods.fitting.options import EFFECTS
 from slc_ops.methods.fitting.prior_variance import (
     HALF_LASTS,
     MARGIN,
@@ -42,7 +43,6 @@ VARIANCES = {"group": (1.0, 1 / 4, 1 / 16, 1 / 64), "user": (1.0, 1 / 4, 1 / 16,
 LIKELIER = 1.0  # log marginal likelihood that the earlier rows must gain
 LIKELIER_ALONE = 2.0  # the same if there are no later rows: noise gains that much in one case of fifty
 _LAST_GAIN = 1e-6  # per unit of weight: a step with a smaller expected gain changes no choice
-BLOCKS = ("item", "slope", "group", "user")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Chosen:
     @property
     def in_order(self) -> tuple[float, ...]:
         """The shares in the order of :func:`slc_ops.numerics.crossed.shrunk`."""
-        return tuple(self.shares.get(name, 1.0) for name in BLOCKS)
+        return tuple(self.shares.get(name, 1.0) for name in EFFECTS)
 
 
 def choose_blocks(calibration: Calibration, prior: Prior, mean: Floats | None) -> Chosen:
@@ -70,10 +70,8 @@ def choose_blocks(calibration: Calibration, prior: Prior, mean: Floats | None) -
 
     ``mean`` is the items' prior mean where it is not 0.
     """
-    chosen, allowed = (
-        Chosen(Variances(item=prior.variance), {"item": prior.lasting}),
-        calibration.options.effects,
-    )
+    chosen = Chosen(Variances(item=prior.variance), {"item": prior.lasting})
+    allowed = calibration.options.effects
     groups = "group" in allowed and calibration.log.groups is not None
     if (known := rows_of_choice(calibration, groups=groups)) is None:
         return chosen
@@ -115,12 +113,12 @@ class _Trial:
     def of(cls, calibration: Calibration, known: ChoiceRows, mean: Floats | None) -> "_Trial":
         allowed, workers = calibration.options.effects, calibration.options.workers
         groups = calibration.log.groups if "group" in allowed else None
-        standard, cells = Standard.of(calibration), Cells(calibration.n_items)
-        rows, split = known.rows, known.by_time()
+        standard, cells = Standard(*calibration.logit_scale), Cells(calibration.n_items)
+        rows, split = known.rows, Split.of(known.rows, known.held)
         if groups is not None and len(groups) and rows.group is not None:
             cells = Cells.of_pairs(calibration.n_items, len(groups), pairs_of(len(groups), rows))
         n_users = 0 if rows.user is None or "user" not in allowed else int(rows.user.max()) + 1
-        shape = replace(cells.shape(n_users), mean=mean)
+        shape = cells.shape(n_users, mean)
         past = rows if split is None else split.past
         part = SampledRows(past)
         rate = float(np.average(past.label, weights=past.weight))

@@ -1,6 +1,7 @@
 """The rows of a fit, with the sums that several methods share computed once."""
 
 from collections.abc import Callable, Hashable
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -8,8 +9,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base import threads
 from slc_ops.base.errors import FitError, InputError, OneClassError
-from slc_ops.base.threads import Once
 from slc_ops.methods.fitting.options import FitOptions, Forgetting
 from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, slices
 from slc_ops.numerics.time_bins import time_bin
@@ -48,12 +49,12 @@ class Calibration:
         self.log, self.history, self.options = log, history, options or FitOptions()
         self.forget, self.starts = forget, starts
         self.keep_rows = False  # rows of a choice of several methods, if reading again is expensive
-        self._once = Once()
+        self._once = threads.Once()
 
     def under(self, options: FitOptions) -> "Calibration":
         """Return the same rows under other options; both share computed values."""
-        view = Calibration(self.log, self.history, options, self.forget, self.starts)
-        view._once, view.keep_rows = self._once, self.keep_rows
+        view = copy(self)
+        view.options = options
         return view
 
     def once(self, name: Hashable, work: Callable[[], T]) -> T:
@@ -65,14 +66,13 @@ class Calibration:
         """Number of distinct items of the log."""
         return len(self.log.items)
 
-    @property
+    @threads.once
     def item_sums(self) -> Sums:
         """n, Σy, Σp and Fisher weight per item at the frozen logits: from one pass, or stored sums."""
         stored: Sums | None = getattr(self.log, "item_sums", None)
         if stored is not None:
             return stored
-        kernel = partial(_sums, None, self.n_items)
-        return self._once.get("item_sums", lambda: self.add_up(kernel, n_keys=self.n_items))
+        return self.add_up(partial(_sums, None, self.n_items), n_keys=self.n_items)
 
     @property
     def cell_sums(self) -> Sums:
@@ -91,13 +91,8 @@ class Calibration:
         if n_cells > LARGE_CELLS:  # two threads would hold four of them at a time
             threads = 1
             self._once.forget(lambda name: name[0] == "cell_sums")  # those of another number of bins
-        kernel = partial(_sums, self.cells, n_cells)
+        kernel = partial(_sums, self.time_edges, n_cells)
         return self.log.add_up(kernel, threads=threads, columns=TIME, n_keys=n_cells)
-
-    @property
-    def cells(self) -> "Cells":
-        """The key of each row by item and time bin."""
-        return Cells(self.time_edges)
 
     @property
     def time_edges(self) -> Floats:
@@ -123,15 +118,15 @@ class Calibration:
         """Number of time bins after merging equal edges."""
         return len(self.time_edges) - 1
 
-    @property
+    @threads.once
     def total_weight(self) -> float:
         """Σw."""
-        return self._once.get("total_weight", lambda: float(self.item_sums.n.sum()))
+        return float(self.item_sums.n.sum())
 
-    @property
+    @threads.once
     def logit_moments(self) -> tuple[float, float]:
         """Weighted mean and standard deviation of the logits; :class:`FitError` if not finite."""
-        mean, spread = self._once.get("logit_moments", lambda: self._moments("logit"))
+        mean, spread = self._moments("logit")
         if not np.isfinite(spread):
             raise FitError(
                 f"the logits of {self.log.describe()} are too far apart for a fit: their squares have no "
@@ -146,9 +141,15 @@ class Calibration:
         return spread <= 1e-9 * max(1.0, abs(mean))
 
     @property
+    def logit_scale(self) -> tuple[float, float]:
+        """The moments of the logits, with spread 0 for constant ones."""
+        mean, spread = self.logit_moments
+        return mean, 0.0 if self.constant_logits else spread
+
+    @threads.once
     def time_moments(self) -> tuple[float, float]:
         """Weighted mean and standard deviation of event time; 1 if all times are equal."""
-        mean, spread = self._once.get("time_moments", lambda: self._moments("time"))
+        mean, spread = self._moments("time")
         return mean, spread or 1.0
 
     def require_two_classes(self) -> None:
@@ -186,54 +187,41 @@ class Calibration:
 
 
 class Offsets(Protocol):
-    """The fixed δ of each row in a fit."""
+    """The fixed δ of each row in a fit: :class:`ItemOffsets`, or the effects of a parameter set."""
 
     @property
     def columns(self) -> Columns: ...
 
-    def of(self, rows: Rows) -> Floats: ...
+    def added(self, rows: Rows) -> Floats: ...
 
 
 @dataclass(frozen=True)
 class ItemOffsets:
-    """δ by item code."""
+    """δ by item code, or by item code and time bin."""
 
     values: Floats
-    columns: Columns = NO_COLUMNS
+    time_edges: Floats | None = None
 
-    def of(self, rows: Rows) -> Floats:
-        return self.values.take(rows.codes, mode="clip")
+    @property
+    def columns(self) -> Columns:
+        return NO_COLUMNS if self.time_edges is None else TIME
 
-
-@dataclass(frozen=True)
-class Cells:
-    """(item, time bin) of each row: item · bins + bin."""
-
-    time_edges: Floats
-
-    def of(self, rows: Rows) -> NDArray[np.intp]:
-        """Return the cell of each row."""
-        assert rows.time is not None  # noqa: S101 - the caller requests times
-        cells: NDArray[np.intp] = np.multiply(rows.codes, len(self.time_edges) - 1, dtype=np.intp)
-        cells += time_bin(rows.time, self.time_edges)
-        return cells
+    def added(self, rows: Rows) -> Floats:
+        return self.values.ravel().take(keys_of(rows, self.time_edges), mode="clip")
 
 
-@dataclass(frozen=True)
-class CellOffsets:
-    """δ by item code and time bin."""
-
-    values: Floats
-    cells: Cells
-    columns: Columns = TIME
-
-    def of(self, rows: Rows) -> Floats:
-        return self.values.ravel().take(self.cells.of(rows), mode="clip")
+def keys_of(rows: Rows, time_edges: Floats | None) -> NDArray[np.integer]:
+    """Return the item of each row, or its item and time bin: item · bins + bin."""
+    if time_edges is None:
+        return rows.codes
+    assert rows.time is not None  # noqa: S101 - the caller requests times
+    keys: NDArray[np.intp] = np.multiply(rows.codes, len(time_edges) - 1, dtype=np.intp)
+    keys += time_bin(rows.time, time_edges)
+    return keys
 
 
-def _sums(cells: Cells | None, n_keys: int, rows: Rows) -> Sums:
-    keys = rows.codes if cells is None else cells.of(rows)
-    return key_sums(keys, n_keys, rows.label, rows.logit, rows.weight)
+def _sums(time_edges: Floats | None, n_keys: int, rows: Rows) -> Sums:
+    return key_sums(keys_of(rows, time_edges), n_keys, rows.label, rows.logit, rows.weight)
 
 
 def _moments(column: str, centre: float, rows: Rows) -> Totals:

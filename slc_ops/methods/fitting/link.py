@@ -13,13 +13,13 @@ suffice.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from slc_ops.base.errors import FitError
 from slc_ops.methods.fitting.calibration import Calibration, Offsets
-from slc_ops.methods.fitting.logistic import NO_OFFSETS, Evaluated, Logistic, SampledRows, Terms
+from slc_ops.methods.fitting.logistic import NO_OFFSETS, Evaluated, Logistic, Terms
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.rows.passes import evenly_spaced
@@ -44,8 +44,7 @@ def fit_link(calibration: Calibration, offsets: Offsets | None = None, *, time: 
         found = plain_link(calibration)
     else:
         calibration.require_two_classes()
-        terms = link_terms(calibration, offsets, time)
-        found = _maximum_likelihood(calibration, terms, _flat(calibration, terms))
+        found = _maximum_likelihood(calibration, link_terms(calibration, offsets, time))
     return line_of(calibration, found.state.link, time=time, separated=found.separated)
 
 
@@ -53,9 +52,7 @@ def plain_link(calibration: Calibration) -> Minimum[Evaluated]:
     """Return Platt's line in standardised units, fitted once for all methods of a log."""
     calibration.require_two_classes()
     terms = link_terms(calibration)
-    return calibration.once(
-        "plain_link", lambda: _maximum_likelihood(calibration, terms, _flat(calibration, terms))
-    )
+    return calibration.once("plain_link", lambda: _maximum_likelihood(calibration, terms))
 
 
 def link_terms(calibration: Calibration, offsets: Offsets | None = None, time: bool = False) -> Terms:
@@ -78,12 +75,6 @@ def line_of(
     return FittedLink(a, float(link[-1]) - a * mean, c, equal + link_warnings(a, separated))
 
 
-def _flat(calibration: Calibration, terms: Terms) -> Floats:
-    """Return the coefficients that predict the mean label everywhere."""
-    ones, total = float(calibration.item_sums.y.sum()), calibration.total_weight
-    return np.append(np.zeros(len(terms.covariates)), np.log(ones) - np.log(total - ones))
-
-
 def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:
     """Fit the slope alone, p = σ(a·η₀), for temperature scaling."""
     calibration.require_two_classes()
@@ -91,12 +82,15 @@ def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:
     if scale == 0:
         return 1.0, ("all logits are 0: no temperature can change them",)
     terms = Terms((("logit", 0.0, scale),), intercept=False)
-    found = _maximum_likelihood(calibration, terms, np.zeros(len(terms.covariates)))
+    found = _maximum_likelihood(calibration, terms)
     return float(found.state.link[0] / scale), link_warnings(0.0, found.separated)
 
 
-def _maximum_likelihood(calibration: Calibration, terms: Terms, start: Floats) -> Minimum[Evaluated]:
-    log = calibration.log
+def _maximum_likelihood(calibration: Calibration, terms: Terms) -> Minimum[Evaluated]:
+    log, start = calibration.log, np.zeros(len(terms.covariates))
+    if terms.intercept:  # predict the mean label everywhere
+        ones, total = float(calibration.item_sums.y.sum()), calibration.total_weight
+        start = np.append(start, np.log(ones) - np.log(total - ones))
     model = Logistic(log, calibration.total_weight, calibration.options.workers, terms)
     begin = State(start, NO_OFFSETS)
     firsts, length = evenly_spaced(log.n_rows)
@@ -108,8 +102,7 @@ def _maximum_likelihood(calibration: Calibration, terms: Terms, start: Floats) -
 def _start_from_sample(model: Logistic, sample: Sequence[Rows], start: State) -> State:
     """Return the link of evenly spaced slices, started with few of them: two passes over all rows remain."""
     for slices in (sample[::_BEGIN], sample):
-        part = SampledRows(joined(slices))
-        few = replace(model, source=part, weight=part.weight)
+        few = model.on(joined(slices))
         try:
             found = few.minimise(few.visit(start), last_step=1e-2)
         except FitError:

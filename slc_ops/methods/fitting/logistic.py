@@ -12,7 +12,7 @@ is convex, and :func:`slc_ops.numerics.newton.minimise` finds its minimum:
 One pass over the rows gives all sums of a step; sums of spans are added in a fixed order.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from slc_ops.numerics.kernels import (
     row_sums,
     slices,
 )
-from slc_ops.numerics.newton import LAST_STEP, Local, Minimum, State, minimise, newton_step
+from slc_ops.numerics.newton import LAST_STEP, Local, Minimum, State, minimise
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Rows, RowSource
 
@@ -64,7 +64,7 @@ class Terms:
         columns = [standardised(getattr(rows, name), mean, spread) for name, mean, spread in self.covariates]
         eta = state.offset.take(rows.codes, mode="clip") if self.n_items else np.zeros(len(rows))
         if self.known is not None:
-            eta += self.known.of(rows)
+            eta += self.known.added(rows)
         for x, coefficient in zip(columns, state.link, strict=False):
             eta += x * coefficient
         if self.intercept:
@@ -102,7 +102,7 @@ class Evaluated(Local):
         shift = offset - self.state.offset
         pull = np.array([dot(column, shift) for column in (*self.sums.cross, self.sums.fisher)])
         alone = Local(self.state, self.value, State(gradient + pull, NO_OFFSETS), block, (), NO_OFFSETS)
-        return State(self.state.link + newton_step(alone)[0].link, offset)
+        return State(self.state.link + alone.step()[0].link, offset)
 
     def homogeneous(self, items: Sums, variance: float) -> State:
         """Return the best offsets for this link under the assumption that an item's rows are all equal."""
@@ -117,7 +117,7 @@ class Logistic:
     source: RowSource
     weight: float
     workers: int
-    terms: Terms = field(default_factory=lambda: Terms(()))
+    terms: Terms
 
     def visit(self, state: State, variance: float = np.inf, free: bool = True) -> Evaluated:
         """Evaluate f in one pass over the rows."""
@@ -164,6 +164,11 @@ class Logistic:
                 break
             here = there
         return here
+
+    def on(self, rows: Rows) -> "Logistic":
+        """Return the model of some of the rows."""
+        part = SampledRows(rows)
+        return replace(self, source=part, weight=part.weight)
 
     def loss(self, state: State) -> float:
         """Return the negative log-likelihood of the rows."""

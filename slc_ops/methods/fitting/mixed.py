@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from slc_ops.base.additive import Additive
 from slc_ops.base.buffers import as_arrow, as_numpy
-from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.logistic import MANY_ITEMS, SPAN_ROWS, standardised
 from slc_ops.methods.fitting.options import Forgetting
-from slc_ops.numerics.crossed import CellSums, Codes, Crossed, Shape, Variances
+from slc_ops.numerics.crossed import CellSums, Codes, Crossed, Shape, UserCurve, Variances
 from slc_ops.numerics.kernels import Floats, RowsAt, slices, stable_order, total
-from slc_ops.numerics.newton import LAST_STEP, Minimum, State, minimise
+from slc_ops.numerics.newton import Minimum, State, minimise
 from slc_ops.rows.passes import Totals, add_up, in_spans
 from slc_ops.rows.rows import NO_COLUMNS, Columns, Log, Rows, RowSource
 
@@ -61,13 +60,13 @@ class Cells:
         pair = pair_of(self.n_groups, rows)
         return np.searchsorted(self.pairs, pair) if self.table is None else self.table[pair]
 
-    def shape(self, n_users: int = 0) -> Shape:
-        """Return the shape of the coefficients of a model on these cells."""
+    def shape(self, n_users: int = 0, mean: Floats | None = None) -> Shape:
+        """Return the shape of a model's coefficients; ``mean`` is the items' prior mean."""
         if self.pairs is None:
             one = np.arange(self.n_items, dtype=np.intp)
-            return Shape(self.n_items, 0, n_users, one, np.zeros_like(one))
+            return Shape(self.n_items, 0, n_users, one, np.zeros_like(one), mean)
         item, group = np.divmod(self.pairs, self.n_groups + 1)
-        return Shape(self.n_items, self.n_groups, n_users, item.astype(np.intp), group.astype(np.intp))
+        return Shape(self.n_items, self.n_groups, n_users, item.astype(np.intp), group.astype(np.intp), mean)
 
 
 def pair_of(n_groups: int, rows: Rows) -> NDArray[np.int64]:
@@ -112,12 +111,6 @@ class Standard:
     spread: float
     forget: Forgetting | None = None
 
-    @classmethod
-    def of(cls, calibration: Calibration) -> "Standard":
-        """Return the logits' scale; constant logits have spread 0."""
-        mean, spread = calibration.logit_moments
-        return cls(mean, 0.0 if calibration.constant_logits else spread)
-
     @property
     def columns(self) -> Columns:
         """Columns that a pass needs."""
@@ -152,8 +145,8 @@ class Mixed:
         """Evaluate the penalised likelihood in one pass over the rows."""
         base, tilt, user = self.shape.tables(state)
         if variances.user and self.by_user is not None:
-            sums, users = self.by_user.sums(base, tilt, user, self.shape, self.workers)
-            return Crossed.of(state, self.shape, variances, sums, users)
+            found = self.by_user.sums(base, tilt, user, self.shape, self.workers)
+            return Crossed.of(state, self.shape, variances, *found)
         kernel = partial(_cell_sums, self.cells, self.standard, base, tilt, bool(variances.slope))
         sums = self.source.add_up(
             kernel,
@@ -162,18 +155,15 @@ class Mixed:
             n_keys=len(base),
             span_rows=SPAN_ROWS if len(base) <= MANY_ITEMS else None,
         )
-        return Crossed.of(state, self.shape, variances, sums, None)
+        return Crossed.of(state, self.shape, variances, sums, UserCurve.absent(self.shape))
 
-    def minimise(
-        self, start: State, variances: Variances, *, last_step: float = LAST_STEP, last_gain: float = 0.0
-    ) -> Minimum[Crossed]:
+    def minimise(self, start: State, variances: Variances, *, last_gain: float = 0.0) -> Minimum[Crossed]:
         """Minimise the penalised likelihood, from a state."""
         return minimise(
             partial(self.visit, variances=variances),
             self.visit(start, variances),
             self.weight,
             "the line and the effects",
-            last_step=last_step,
             last_gain=last_gain,
         )
 
@@ -247,7 +237,7 @@ class ByUser:
 
     def sums(
         self, base: Floats, tilt: Floats, user: Floats, shape: Shape, workers: int
-    ) -> tuple[CellSums, "_UserCurve"]:
+    ) -> tuple[CellSums, UserCurve]:
         """Return the cells' sums, and the sums that cross them with users."""
         fisher = np.empty(len(self.z))
         pull, curve = np.zeros((2, shape.users + 1))
@@ -270,58 +260,47 @@ class ByUser:
         for users, pulls, curves in found.users:
             pull[users] += pulls
             curve[users] += curves
-        return found.sums, _UserCurve(self, fisher, pull, curve, len(base), workers)
+        from_cells = partial(self._from_cells, fisher, len(pull), workers)
+        to_cells = partial(self._to_cells, fisher, len(base), workers)
+        return found.sums, UserCurve(pull, curve, from_cells, to_cells)
 
     def starts_in(self, first: int, last: int) -> NDArray[np.intp]:
         """Return the first row of each user within a span."""
         inside = slice(*np.searchsorted(self.starts, (first + 1, last)))
         return np.append(first, self.starts[inside])
 
+    def _from_cells(self, fisher: Floats, n_users: int, workers: int, flat: Floats, tilted: Floats) -> Floats:
+        """Return Σ h·(flat[cell] + tilted[cell]·z) per user."""
+        found = np.zeros(n_users)
+
+        def work(first: int, last: int) -> tuple[NDArray[np.integer], Floats]:
+            part = slice(first, last)
+            value = tilted.take(cell := self.cell[part])
+            value *= self.z[part]
+            value += flat.take(cell)
+            value *= fisher[part]
+            starts = self.starts_in(first, last)
+            return self.user[starts], np.add.reduceat(value, starts - first)
+
+        for users, values in in_spans(work, len(fisher), workers):
+            found[users] += values
+        return found
+
+    def _to_cells(self, fisher: Floats, n_cells: int, workers: int, user: Floats) -> tuple[Floats, Floats]:
+        """Return Σ h·user and Σ hz·user per cell."""
+
+        def work(first: int, last: int) -> Totals:
+            part = slice(first, last)
+            value = user.take(self.user[part])
+            value *= fisher[part]
+            cell = self.cell[part]
+            return Totals(np.array([total(cell, each, n_cells) for each in (value, value * self.z[part])]))
+
+        found = add_up(work, len(fisher), workers).values
+        return found[0], found[1]
+
 
 @dataclass
 class _Both(Additive):
     sums: CellSums
     users: list[tuple[NDArray[np.integer], Floats, Floats]]
-
-
-@dataclass(frozen=True)
-class _UserCurve:
-    rows: ByUser
-    fisher: Floats
-    r: Floats
-    h: Floats
-    n_cells: int
-    workers: int
-
-    def from_cells(self, flat: Floats, tilted: Floats) -> Floats:
-        """Return per user Σ h·(flat[cell] + tilted[cell]·z)."""
-        rows, found = self.rows, np.zeros_like(self.h)
-
-        def work(first: int, last: int) -> tuple[NDArray[np.integer], Floats]:
-            part = slice(first, last)
-            value = tilted.take(cell := rows.cell[part])
-            value *= rows.z[part]
-            value += flat.take(cell)
-            value *= self.fisher[part]
-            starts = rows.starts_in(first, last)
-            return rows.user[starts], np.add.reduceat(value, starts - first)
-
-        for users, values in in_spans(work, len(self.fisher), self.workers):
-            found[users] += values
-        return found
-
-    def to_cells(self, user: Floats) -> tuple[Floats, Floats]:
-        """Return per cell Σ h·user and Σ hz·user."""
-        rows = self.rows
-
-        def work(first: int, last: int) -> Totals:
-            part = slice(first, last)
-            value = user.take(rows.user[part])
-            value *= self.fisher[part]
-            cell = rows.cell[part]
-            return Totals(
-                np.array([total(cell, each, self.n_cells) for each in (value, value * rows.z[part])])
-            )
-
-        found = add_up(work, len(self.fisher), self.workers).values
-        return found[0], found[1]

@@ -59,5 +59,5 @@ def _logits(offsets: Offsets | None, rows: Rows) -> Floats:
     score = rows.logit.astype(np.float64)
     if offsets is not None:
         for part in slices(len(rows)):
-            score[part] += offsets.of(rows.chosen(part))
+            score[part] += offsets.added(rows.chosen(part))
     return score

@@ -19,13 +19,11 @@ lasting and passing deviations apart poorly, and the errors of the two lines dif
 was better than either (docs/performance.md).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slc_ops.methods.fitting.calibration import Calibration, Offsets
 from slc_ops.methods.fitting.design_effect import design_effect
@@ -33,6 +31,7 @@ from slc_ops.methods.fitting.link import FittedLink, line_of, link_terms
 from slc_ops.methods.fitting.logistic import NO_OFFSETS, Terms
 from slc_ops.numerics.kernels import Floats, dot, slices
 from slc_ops.numerics.newton import State
+from slc_ops.numerics.time_bins import window_of
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import TIME, Rows
 
@@ -44,22 +43,11 @@ RARE = float(np.log(1 / 3))
 LEAST_INFORMATION = 1e-3
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The points of the grid: variances of m_1, e_w and u_w, each of (slope, level); log prior weights."""
-
-    first: Floats
-    deviation: Floats
-    step: Floats
-    weight: Floats
-
-
-@lru_cache(maxsize=1)
-def grid() -> Grid:
-    """Return all combinations."""
+def grid() -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the variances of m_1, e_w and u_w, each of (slope, level), and the log prior weights."""
     points = np.array(list(product(WIDTHS, DEVIATIONS, STEPS, SLOPE_RATIOS)))
     width, deviation, step, ratio = points.T
-    return Grid(
+    return (
         np.stack([width, width], axis=1) ** 2,
         np.stack([ratio * deviation, deviation], axis=1) ** 2,
         np.stack([ratio * step, step], axis=1) ** 2,
@@ -90,7 +78,9 @@ def moving_line(calibration: Calibration, terms: Terms, near: Floats, rows_of_on
     ``terms`` has the logit, unless all are equal, and known offsets; ``near`` is a line near all windows;
     ``rows_of_one`` is the design effect.
     """
-    (_, mean, spread), size = _logit(terms, calibration), len(near)
+    # Constant logits have no slope, and their mean is the frozen level.
+    _, mean, spread = terms.covariates[0] if terms.covariates else ("logit", *calibration.logit_moments)
+    size = len(near)
     frozen = np.array([spread, mean])[-size:]
     starts = np.array(calibration.starts)
     sums = (
@@ -114,11 +104,9 @@ def filtered(near: Floats, pull: Floats, information: Floats) -> Floats:
     >>> [filtered(np.zeros(1), 400.0 * level, known).round(2).tolist() for level in (far, jumps)]
     [[0.5], [-0.14]]
     """
-    size, points = len(near), grid()
-    first, deviation, step = (
-        each[:, -size:, None] * np.eye(size) for each in (points.first, points.deviation, points.step)
-    )
-    mean, covariance, evidence = np.zeros((len(first), size)), first, points.weight
+    size, (*variances, evidence) = len(near), grid()
+    first, deviation, step = (each[:, -size:, None] * np.eye(size) for each in variances)
+    mean, covariance = np.zeros((len(first), size)), first
     begun = False
     for slope, curvature in zip(pull, information, strict=True):
         covariance = covariance + step if begun else covariance
@@ -138,11 +126,6 @@ def filtered(near: Floats, pull: Floats, information: Floats) -> Floats:
     return np.asarray(share @ mean / share.sum())
 
 
-def _logit(terms: Terms, calibration: Calibration) -> tuple[str, float, float]:
-    """Return the standardised logit; constant logits have no slope, and their mean is the frozen level."""
-    return terms.covariates[0] if terms.covariates else ("logit", *calibration.logit_moments)
-
-
 def _window_sums(terms: Terms, state: State, starts: Floats, rows: Rows) -> Totals:
     """Return −gradient and information of each window, side by side."""
     size = len(state.link)
@@ -153,26 +136,11 @@ def _window_sums(terms: Terms, state: State, starts: Floats, rows: Rows) -> Tota
         residual, fisher = np.empty((2, len(here.eta)))
         columns = [*here.columns, np.ones(len(residual))]
         here.residual_and_fisher(residual, fisher)
-        for window, its_rows in _windows_of(starts, rows.time[part]):
+        windows = window_of(starts, rows.time[part])
+        for window in range(windows.min(), windows.max() + 1):
+            its_rows = windows == window
             own = [column[its_rows] for column in columns]
             pull, weight = residual[its_rows], fisher[its_rows]
             sums[window, :size] -= [dot(pull, x) for x in own]
             sums[window, size:] += [dot(weight * x, other) for x in own for other in own]
     return Totals(sums)
-
-
-def _windows_of(
-    starts: Floats, time: NDArray[np.floating]
-) -> Iterator[tuple[int, slice | NDArray[np.bool_]]]:
-    """Yield each window of some rows, and which rows are its own: nearly always all."""
-    first, last = _window_of(starts, np.array([time.min(), time.max()]))
-    if first == last:
-        yield int(first), slice(None)
-        return
-    window = _window_of(starts, time)
-    for each in range(first, last + 1):
-        yield each, window == each
-
-
-def _window_of(starts: Floats, time: NDArray[np.floating]) -> NDArray[np.intp]:
-    return np.maximum(np.searchsorted(starts, time, side="right"), 1) - 1

@@ -18,6 +18,7 @@ import numpy as np
 from slc_ops.base.hashing import hashes_at, hashes_of
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import Floats
+from slc_ops.numerics.time_bins import window_of
 from slc_ops.rows.interactions import IN_MEMORY_ROWS, InteractionLog
 from slc_ops.rows.passes import SPAN_ROWS
 from slc_ops.rows.rows import TIME, Columns, Rows, joined
@@ -37,7 +38,7 @@ def limited(older: Calibration, newest: Calibration, *, users: bool) -> Calibrat
     first = newest.log.sample([0], 1, TIME)[0].time
     assert first is not None  # noqa: S101 - the sample requests times
     starts = np.asarray(forget.starts)
-    since = float(starts[max(int(np.searchsorted(starts, first[0], side="right")) - 1, 0)])
+    since = float(starts[window_of(starts, first)[0]])
     columns: Columns = {"time", "group", "user"} if users else {"time", "group"}
     spans = [(first, min(first + SPAN_ROWS, log.n_rows)) for first in range(0, log.n_rows, SPAN_ROWS)]
     expected = np.zeros(len(log.items))

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.ids import IdIndex
 from slc_ops.numerics.kernels import Floats
+from slc_ops.numerics.time_bins import window_of
 from slc_ops.rows.passes import workers
 
 EFFECTS = ("item", "slope", "group", "user")
@@ -64,15 +64,9 @@ class Forgetting:
 
     def of(self, time: Floats) -> Floats:
         """Return the weights of rows with these times."""
-        of_age = 2.0 ** (-np.arange(len(self.starts)) / self.half_life)
-        if len(time) and (first := time.min()) <= (last := time.max()):
-            oldest, newest = self._ages(np.array([first, last]))
-            if oldest == newest:  # rows of one window, as in most parts of a pass
-                return np.full(len(time), of_age[oldest])
-        return np.asarray(of_age[self._ages(time)])
-
-    def _ages(self, time: Floats) -> NDArray[np.intp]:
-        return len(self.starts) - np.maximum(np.searchsorted(self.starts, time, side="right"), 1)
+        age = np.arange(len(self.starts))[::-1]
+        of_window = 2.0 ** (-age / self.half_life)
+        return np.asarray(of_window[window_of(np.asarray(self.starts), time)])
 
 
 @dataclass(frozen=True)

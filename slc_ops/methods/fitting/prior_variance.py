@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
-from slc_ops.methods.fitting.logistic import Evaluated, Logistic, SampledRows
+from slc_ops.methods.fitting.logistic import Evaluated, Logistic
 from slc_ops.methods.fitting.prior_sample import prior_rows
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import State
@@ -117,10 +117,6 @@ class ChoiceRows:
         rows = prior_rows(log, groups=groups)
         return None if rows is None or not _two_classes(rows) else cls(rows, held_out(rows))
 
-    def by_time(self) -> Split | None:
-        """Split the rows by time."""
-        return Split.of(self.rows, self.held)
-
 
 def rows_of_choice(calibration: Calibration, *, groups: bool = False) -> ChoiceRows | None:
     """Return the rows for choices; those of a short log, or for several methods, are read once."""
@@ -140,22 +136,17 @@ def choose_prior(
     """
     if known is None:
         return _by_evidence(model, start)
-    prior, near = _by_time(known, model, start, earlier)
+    if (split := Split.of(known.rows, known.held)) is None:
+        prior, near = _by_evidence(model.on(known.rows), start)
+    else:
+        trial = _Trial.of(model, split)
+        prior, near, reached = _by_hold_out(trial, start)
+        if earlier is not None and earlier.any():
+            prior, near = _from_earlier(trial, start, reached, earlier) or (prior, near)
     if prior.earlier or not prior.variance:
         return prior, near
     split = Split.of(known.rows, held_out_users(known.rows))
     return (prior, near) if split is None else _for_whole_users(_Trial.of(model, split), prior, near)
-
-
-def _by_time(known: ChoiceRows, model: Logistic, start: State, earlier: Floats | None) -> tuple[Prior, State]:
-    """Choose the prior on the later rows."""
-    if (split := known.by_time()) is None:
-        return _by_evidence(_of_rows(model, known.rows), start)
-    trial = _Trial.of(model, split)
-    prior, near, reached = _by_hold_out(trial, start)
-    if earlier is None or not earlier.any():
-        return prior, near
-    return _from_earlier(trial, start, reached, earlier) or (prior, near)
 
 
 @dataclass(frozen=True)
@@ -168,18 +159,13 @@ class _Trial:
 
     @classmethod
     def of(cls, model: Logistic, split: Split) -> "_Trial":
-        return cls(_of_rows(model, split.past), _of_rows(model, split.ahead), split)
+        return cls(model.on(split.past), model.on(split.ahead), split)
 
     def gains(self, one: State, other: State, margin: float) -> bool:
         """Return True if the future is predicted better by ``one``, by more than chance."""
         gain = self.future.losses(self.split.ahead, other) - self.future.losses(self.split.ahead, one)
         whole = float(np.sum(gain))
         return whole > 0 and whole > margin * self.split.error_of(gain)
-
-
-def _of_rows(model: Logistic, rows: Rows) -> Logistic:
-    part = SampledRows(rows)
-    return replace(model, source=part, weight=part.weight)
 
 
 def held_out(rows: Rows) -> NDArray[np.bool_] | None:

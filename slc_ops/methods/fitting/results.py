@@ -45,36 +45,40 @@ def item_effect(
     prior_var: float | None = None,
     slope: Floats | None = None,
 ) -> Effect:
-    """Return one row per item, or per item and time bin if the values have bins in columns.
-
-    The same items give the same file: rows ascend by id, and items whose rows all have weight 0 are omitted.
-    A variance that the method does not have is NaN here and null in the table.
-    """
+    """Return the effect of the items, by item and time bin if the values have bins in columns."""
     in_bins = offset.ndim > 1
     sums = calibration.cell_sums if in_bins else calibration.item_sums
-    ids, rows = _sorted(calibration.log.items, calibration.item_sums.n > 0)
-    columns: dict[str, Any] = {"id": ids}
-    if in_bins:
-        bins = np.arange(calibration.n_bins, dtype=np.int32)
-        columns["id"] = ids.take(as_arrow(np.repeat(np.arange(len(ids)), len(bins))))
-        columns["time_bin"] = as_arrow(np.tile(bins, len(ids)))
-    values = {"offset": offset} | ({} if slope is None else {"slope": slope})
-    values |= {"offset_var": variance, "n_obs": sums.n, "fisher_weight": sums.fisher, "shrinkage": shrinkage}
-    for name, each in values.items():
-        chosen = each.reshape(calibration.n_items, -1)[rows].ravel()
-        columns[name] = as_arrow(chosen, nan_is_null=name == "offset_var")
     edges = calibration.time_edges if in_bins else None
-    return Effect(pa.table(columns), prior_var, time_edges=edges)
+    values = {"offset": offset} if slope is None else {"offset": offset, "slope": slope}
+    return effect_of(calibration.log.items, sums, values, variance, shrinkage, prior_var, edges)
 
 
 def effect_of(
-    ids: pa.Array, sums: Sums, offset: Floats, variance: Floats, shrinkage: Floats, prior_var: float
+    ids: pa.Array,
+    sums: Sums,
+    values: Mapping[str, Floats],
+    variance: Floats,
+    shrinkage: Floats,
+    prior_var: float | None,
+    time_edges: Floats | None = None,
 ) -> Effect:
-    """Return the same for groups and users: one row for each with a positive weight."""
-    kept, rows = _sorted(ids, sums.n > 0)
-    values = {"offset": offset, "offset_var": variance, "n_obs": sums.n, "fisher_weight": sums.fisher}
-    columns = {name: as_arrow(each[rows]) for name, each in (values | {"shrinkage": shrinkage}).items()}
-    return Effect(pa.table({"id": kept, **columns}), prior_var)
+    """Return a table of one row per id, or per id and time bin, with offsets and other ``values``.
+
+    The same ids give the same file: rows ascend by id, and ids whose rows all have weight 0 are omitted. A
+    variance that the method does not have is NaN here and null in the table.
+    """
+    size = len(ids)
+    ids, chosen = _sorted(ids, np.flatnonzero(sums.n.reshape(size, -1).sum(axis=1)))
+    columns: dict[str, Any] = {"id": ids}
+    if time_edges is not None:
+        bins = np.arange(len(time_edges) - 1, dtype=np.int32)
+        columns["id"] = ids.take(as_arrow(np.repeat(np.arange(len(ids)), len(bins))))
+        columns["time_bin"] = as_arrow(np.tile(bins, len(ids)))
+    values = {**values, "offset_var": variance, "n_obs": sums.n, "fisher_weight": sums.fisher}
+    for name, each in {**values, "shrinkage": shrinkage}.items():
+        column = each.reshape(size, -1)[chosen].ravel()
+        columns[name] = as_arrow(column, nan_is_null=name == "offset_var")
+    return Effect(pa.table(columns), prior_var, time_edges=time_edges)
 
 
 def lasting_part(inverse: Floats, v: float, s: float) -> tuple[Floats, Floats, float]:
@@ -89,8 +93,7 @@ def lasting_part(inverse: Floats, v: float, s: float) -> tuple[Floats, Floats, f
     return variance, 1.0 - variance / prior if prior else np.zeros_like(variance), prior
 
 
-def _sorted(ids: pa.Array, keep: NDArray[np.bool_]) -> tuple[pa.Array, NDArray[np.intp]]:
-    kept = np.flatnonzero(keep)
+def _sorted(ids: pa.Array, kept: NDArray[np.intp]) -> tuple[pa.Array, NDArray[np.intp]]:
     chosen = ids if len(kept) == len(ids) else ids.take(as_arrow(kept))
     if pa.types.is_integer(chosen.type):  # three times as fast as Arrow's
         order = np.argsort(as_numpy(chosen))

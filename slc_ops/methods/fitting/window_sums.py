@@ -126,8 +126,8 @@ def key_of(path: Path) -> str | None:
 def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
     """Return several windows as one log with its item sums, stored or computed."""
     if engine is LOCAL:
-        return SummedLog([(open_source(log, {}), _kept_or_summed(log, LOCAL)) for log in logs])
-    kept = add_windows([_kept_or_summed(log, engine) for log in logs])
+        return SummedLog([(open_source(log, {}), _stored_or_summed(log, LOCAL)) for log in logs])
+    kept = add_windows([_stored_or_summed(log, engine) for log in logs])
     rows: Any = engine.read(logs, items=kept.items)
     if not rows.weighted and kept.rows.sum() != rows.n_rows:
         raise InputError(
@@ -137,11 +137,6 @@ def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
     rows.item_sums, rows.item_counts = kept.sums, kept.rows
     opened: Log = rows
     return opened
-
-
-def _kept_or_summed(log: Path, engine: Engine) -> ItemSums:
-    kept = _read(log)
-    return sum_window(log, engine) if kept is None else kept
 
 
 def sum_window(log: Path, engine: Engine = LOCAL) -> ItemSums:
@@ -158,17 +153,16 @@ def _write(log: Path, key: str, window: ItemSums) -> None:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
-def _read(log: Path) -> ItemSums | None:
+def _stored_or_summed(log: Path, engine: Engine) -> ItemSums:
     path = sums_path(log)
-    stated = _stated(path, _FOOTERS)
     try:
-        if stated is None or stated != _footers(log):
-            return None
-        table = pq.read_table(path, page_checksum_verification=True)
-        sums = Sums(*(as_numpy(table.column(name)).copy() for name in _PARTS))
-        return ItemSums(table.column("item_id").combine_chunks(), as_numpy(table.column("rows")), sums)
+        if _stated(path, _FOOTERS) == _footers(log):
+            table = pq.read_table(path, page_checksum_verification=True)
+            sums = Sums(*(as_numpy(table.column(name)).copy() for name in _PARTS))
+            return ItemSums(table.column("item_id").combine_chunks(), as_numpy(table.column("rows")), sums)
     except (pa.ArrowException, OSError, KeyError):
-        return None
+        pass  # they are computed from the rows
+    return sum_window(log, engine)
 
 
 def _stated(path: Path, name: bytes) -> str | None:

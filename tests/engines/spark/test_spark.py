@@ -171,7 +171,7 @@ def test_users_on_a_cluster_are_refused_in_one_line(
     calibration = Calibration(engine.read([path for _, path in weeks]))
     blocks = Chosen(Variances(item=0.5, user=0.25), {})
     with pytest.raises(FitError, match=r"users need all rows .* 12,000 rows \(leave user out of effects\)"):
-        slc_mix._model(calibration, Standard.of(calibration), blocks, None)
+        slc_mix._model(calibration, Standard(*calibration.logit_scale), blocks, None)
 
 
 @pytest.mark.usefixtures("long_way")

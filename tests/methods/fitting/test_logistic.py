@@ -10,7 +10,7 @@ from slc_ops.base.errors import NotConvergedError
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.logistic import Logistic, Terms
 from slc_ops.numerics import newton
-from slc_ops.numerics.newton import State, newton_step
+from slc_ops.numerics.newton import State
 from tests.methods.biased_rows import log_of, model_of, world
 
 
@@ -59,7 +59,7 @@ def test_every_step_lowers_the_penalised_loss_even_from_a_bad_start(monkeypatch)
     table, _ = world(rows=1000, items=10, scale=6.0, shift=3.0)
     model, _ = model_of(Calibration(log_of(table)))
     begin = model.visit(State(np.array([40.0, -25.0]), np.full(10, 8.0)), 0.5)
-    whole, values = model.visit(begin.state.moved(newton_step(begin)[0]), 0.5), [begin.value]
+    whole, values = model.visit(begin.state.moved(begin.step()[0]), 0.5), [begin.value]
     assert whole.value > begin.value  # an undamped step would climb
     accepted = newton._damped
     monkeypatch.setattr(newton, "_damped", lambda *given: values.append(found := accepted(*given)) or found)

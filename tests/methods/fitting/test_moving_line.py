@@ -116,11 +116,8 @@ def test_the_filter_equals_the_joint_normal_distribution_of_all_windows(jump: fl
     observed = np.concatenate([near + np.linalg.solve(information[w] + 1e-3 * np.eye(2), pull[w])
                                for w in known])  # fmt: skip
     noise = [np.linalg.inv(information[w] + 1e-3 * np.eye(2)) for w in known]
-    points = grid()
     means, evidence = [], []
-    for first, deviation, step, weight in zip(
-        points.first, points.deviation, points.step, points.weight, strict=True
-    ):
+    for first, deviation, step, weight in zip(*grid(), strict=True):
         # The level of window w and that of v share the first one, and the steps up to the earlier of both.
         shared = np.block([[np.diag(first + (min(w, v) - known[0]) * step) for v in known] for w in known])
         whole = shared + np.kron(np.eye(len(known)), np.diag(deviation))
@@ -168,11 +165,11 @@ def test_item_methods_follow_the_level_in_the_same_way(method: str) -> None:
 
 
 def test_the_grid_has_variances_and_makes_each_moving_part_less_probable() -> None:
-    found = grid()
-    assert set(found.first.ravel().tolist()) == {width**2 for width in (1.5, 0.4, 0.1, 0.02)}
+    first, deviation, step, weight = grid()
+    assert set(first.ravel().tolist()) == {width**2 for width in (1.5, 0.4, 0.1, 0.02)}
     moved = {0.0, 0.1, 0.3, 0.9}
-    for variance in (found.deviation, found.step):
+    for variance in (deviation, step):
         assert set(np.sqrt(variance[:, 1]).round(9)) == moved
         assert set(np.sqrt(variance[:, 0]).round(9)) == {round(r * m, 9) for r in (0, 0.3, 1) for m in moved}
-    moving = (found.deviation[:, 1] > 0).astype(int) + (found.step[:, 1] > 0)
-    np.testing.assert_allclose(found.weight, RARE * moving)
+    moving = (deviation[:, 1] > 0).astype(int) + (step[:, 1] > 0)
+    np.testing.assert_allclose(weight, RARE * moving)
