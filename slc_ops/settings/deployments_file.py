@@ -13,21 +13,18 @@ WHERE = "SLC_OPS_DEPLOYMENTS to another file or folder"
 
 if TYPE_CHECKING:
     from slc_ops.settings.deployments import Deployment
-    from slc_ops.settings.yaml_file import Block
+    from slc_ops.settings.yaml_file import Entry
 
 
 @dataclass(frozen=True)
 class BrokenEntry:
-    """An invalid entry of the deployments file, with the reasons."""
+    """An invalid entry of the deployments file; as text, its problem with file and line."""
 
     name: str
-    path: Path
-    line: int
-    reasons: tuple[str, ...]
+    problem: str
 
     def __str__(self) -> str:
-        where = f"{self.path}:{self.line}: " if self.line else ""  # an error of the whole file names the file
-        return f"{where}{'; '.join(self.reasons)}"
+        return self.problem
 
 
 def load_deployments(path: Path) -> "dict[str, Deployment]":
@@ -58,12 +55,12 @@ def read_deployments(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEnt
         try:
             usable, faults = _read_file(file)
         except SettingsError as error:
-            usable, faults = {}, [BrokenEntry(file.stem, file, 0, (str(error),))]
+            usable, faults = {}, [BrokenEntry(file.stem, str(error))]
         broken += faults
         for name, deployment in usable.items():
             if name in home:
-                reason = f"deployments.{name}: {home[name].name} has this name, too; rename one of them"
-                broken.append(BrokenEntry(name, file, 1, (reason,)))
+                problem = f"deployments.{name}: {home[name].name} has this name, too; rename one of them"
+                broken.append(BrokenEntry(name, f"{file}:1: {problem}"))
                 good.pop(name, None)
                 continue
             home[name] = file
@@ -74,30 +71,29 @@ def read_deployments(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEnt
 def _read_file(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEntry]]":
     # Imported here, because the schema and its reader import each other.
     from slc_ops.settings.deployments import Deployments
-    from slc_ops.settings.yaml_file import read_blocks
+    from slc_ops.settings.yaml_file import Fault, read_entries, value_of
 
     good: dict[str, Deployment] = {}
     broken = []
-    for block in read_blocks(path):
-        if block.fault is not None:
-            line, text = block.fault
-            broken.append(BrokenEntry(block.name, path, line, (text,)))
-            continue
+    for name, found in read_entries(path).items():
         try:
-            entry = Deployments.model_validate({"deployments": {block.name: block.value}})
+            entry = Deployments.model_validate({"deployments": {name: value_of(name, found)}})
             good |= entry.deployments
+        except Fault as fault:
+            broken.append(BrokenEntry(name, f"{path}:{fault.line}: {fault}"))
         except ValidationError as error:
-            broken.append(_broken(path, block, error))
+            broken.append(BrokenEntry(name, f"{path}:{_problem(found[0], error)}"))
     return good, broken
 
 
-def _broken(path: Path, block: "Block", error: ValidationError) -> BrokenEntry:
-    problems = sorted(
-        ((block.line_of(found["loc"][2:]), reason(found)) for found in error.errors()), key=lambda p: p[0]
-    )
+def _problem(entry: "Entry", error: ValidationError) -> str:
+    """Return the line of the first problem, and all problems."""
+    from slc_ops.settings.yaml_file import line_at
+
+    found = [(line_at(entry, each["loc"][2:]), reason(each)) for each in error.errors()]
+    problems = sorted(found, key=lambda problem: problem[0])
     line = problems[0][0]
-    reasons = tuple(text if at == line else f"line {at}: {text}" for at, text in problems)
-    return BrokenEntry(block.name, path, line, reasons)
+    return f"{line}: " + "; ".join(text if at == line else f"line {at}: {text}" for at, text in problems)
 
 
 def reason(found: Any) -> str:

@@ -5,7 +5,6 @@ expanded aliases before it is constructed, so that a YAML bomb costs millisecond
 separately: one impossible date is one invalid entry.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +21,16 @@ NO_VALUE = (ValueError, OverflowError, TypeError, AttributeError, LookupError)
 """Errors of Python's date and number constructors, which PyYAML does not catch."""
 
 
+Entry = tuple[yaml.Node, yaml.Node]
+"""The key and the value of an entry."""
+
+
 class Fault(Exception):
-    """An error inside one entry, with its line."""
+    """An error with its line."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
         self.line = line
-
-
-@dataclass(frozen=True)
-class Block:
-    """One entry of the file: its name, value and node, or the line and text of its fault."""
-
-    name: str
-    line: int
-    value: Any
-    node: yaml.Node
-    fault: tuple[int, str] | None = None
-
-    def line_of(self, location: tuple[int | str, ...]) -> int:
-        """Return the line of a value inside the entry, or of its nearest ancestor."""
-        line, node = self.line, self.node
-        for step in location:
-            found = child(node, step)
-            if found is not None:  # skip steps that are not in the file (the kind of a union)
-                line, node = found
-        return line
 
 
 class Reader(yaml.SafeLoader):
@@ -80,8 +63,8 @@ class Reader(yaml.SafeLoader):
             raise Fault(line_of(node), f"{shown} cannot be read: {error}") from None
 
 
-def read_blocks(path: Path) -> list[Block]:
-    """Return the entries under ``deployments:``; raise for a file without this structure."""
+def read_entries(path: Path) -> dict[str, list[Entry]]:
+    """Return the entries under ``deployments:`` by name; raise for a file without this structure."""
     text = read_text(path)
     try:
         root = Reader(text).get_single_node()
@@ -98,14 +81,13 @@ def read_blocks(path: Path) -> list[Block]:
         )
     key, entries = top[0]
     if isinstance(entries, yaml.ScalarNode) and entries.tag == "tag:yaml.org,2002:null":
-        return []
+        return {}
     if not isinstance(entries, yaml.MappingNode):
         raise SettingsError(f"{path}:{line_of(key)}: 'deployments' must map names to deployments")
-    lines: dict[str, list[int]] = {}
-    for name, _ in entries.value:
-        lines.setdefault(text_of(name), []).append(line_of(name))
-    once = {text_of(name): (name, node) for name, node in entries.value}
-    return [block(*entry, lines) for entry in once.values()]
+    found: dict[str, list[Entry]] = {}
+    for name, value in entries.value:
+        found.setdefault(text_of(name), []).append((name, value))
+    return found
 
 
 def read_text(path: Path) -> str:
@@ -124,21 +106,21 @@ def read_text(path: Path) -> str:
     return text
 
 
-def block(key: yaml.Node, node: yaml.Node, lines: dict[str, list[int]]) -> Block:
-    """Return the entry with its value, or with its first fault."""
-    name, line = text_of(key), line_of(key)
+def value_of(name: str, found: list[Entry]) -> Any:
+    """Return the value of an entry; raise its first :class:`Fault`."""
+    key, node = found[0]
     if not isinstance(key, yaml.ScalarNode):
-        return Block(name, line, None, node, (line, "a deployment's name must be plain text"))
-    if len(at := lines[name]) > 1:  # ambiguous: neither is used
-        return Block(name, line, None, node, (at[1], f"the key {name!r} is already in line {at[0]}"))
+        raise Fault(line_of(key), "a deployment's name must be plain text")
+    if len(found) > 1:  # ambiguous: neither is used
+        raise Fault(line_of(found[1][0]), f"the key {name!r} is already in line {line_of(key)}")
     try:
         refuse(node)
-        return Block(name, line, Reader("").construct_document(node), node)
+        return Reader("").construct_document(node)
     except Fault as fault:
-        return Block(name, line, None, node, (fault.line, f"deployments.{name}: {fault}"))
+        raise Fault(fault.line, f"deployments.{name}: {fault}") from None
     except yaml.YAMLError as error:
-        at_line, problem = complaint(error)
-        return Block(name, line, None, node, (at_line or line_of(node), f"deployments.{name}: {problem}"))
+        line, problem = complaint(error)
+        raise Fault(line or line_of(node), f"deployments.{name}: {problem}") from None
 
 
 def refuse(entry: yaml.Node) -> None:
@@ -179,15 +161,18 @@ def complaint(error: yaml.YAMLError) -> tuple[int | None, str]:
     return (mark.line + 1 if mark else None), problem
 
 
-def child(node: yaml.Node, step: int | str) -> tuple[int, yaml.Node] | None:
-    """Return the line and node of the key or index ``step``; None if there is none."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == str(step):
-                return line_of(key), value
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return line_of(node.value[step]), node.value[step]
-    return None
+def line_at(entry: Entry, location: tuple[int | str, ...]) -> int:
+    """Return the line of a value inside an entry, or of its nearest ancestor."""
+    key, node = entry
+    for step in location:
+        inside: dict[int | str, Entry] = {}
+        if isinstance(node, yaml.MappingNode):
+            inside = {text_of(name): (name, value) for name, value in node.value}
+        elif isinstance(node, yaml.SequenceNode):
+            inside = {position: (value, value) for position, value in enumerate(node.value)}
+        if step in inside:  # skip steps that are not in the file (the kind of a union)
+            key, node = inside[step]
+    return line_of(key)
 
 
 def text_of(key: yaml.Node) -> str:

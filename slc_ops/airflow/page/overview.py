@@ -144,7 +144,7 @@ def broken_entries(installation: Installation) -> list[BrokenEntry]:
     try:
         return read_deployments(installation.deployments_file)[1]
     except SettingsError as error:
-        return [BrokenEntry("", installation.deployments_file, 0, (str(error),))]
+        return [BrokenEntry("", str(error))]
 
 
 def _outcome(installation: Installation, name: str, found: Glance, origin: Origin | None) -> Outcome | None:
