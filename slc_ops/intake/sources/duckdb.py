@@ -14,7 +14,7 @@ from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import at, tables_of
 from slc_ops.intake.sources import Source
-from slc_ops.intake.sources.bounds import BOUND, bounds, in_time, one_line
+from slc_ops.intake.sources.bounds import BOUND, Patience, bounds, limited, one_line
 from slc_ops.settings.sources import DuckdbSource
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class Duckdb(Source):
         with closing(connection), self._asking():
             connection.execute(IN_UTC)
             query, values = self._asked(connection)
-            with in_time(self.source.limit_seconds, connection.interrupt, whole=True) as clock:
+            clock = Patience(self.source.limit_seconds, whole=True)
+            with limited(clock, connection.interrupt):
                 reader: Any = connection.sql(query, params=values or None).to_arrow_reader(BATCH_ROWS)
                 yield from clock.with_each(iter(reader))
 
