@@ -4,6 +4,7 @@ The salt is a file in the home that only its owner can read. Without it, ids can
 hashes, so the list does not reveal the users; with it, extraction recognises an id that returns.
 """
 
+import hashlib
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.base.digests import digest_json, keyed_hash
+from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import InputError, MissingFile, SourceUnavailable
 from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.locks import create_once
@@ -48,7 +49,7 @@ class Erased:
             path = self._directory / SALT
             with understanding(path):
                 self._salt = bytes.fromhex(read_json(path)["salt"])
-        return keyed_hash(value, self._salt, _BYTES)
+        return hashlib.blake2b(value.encode(), key=self._salt, digest_size=_BYTES).hexdigest()
 
     def add(self, users: Iterable[str]) -> "Erased":
         """Add users to the list and write it atomically; known users change nothing."""
