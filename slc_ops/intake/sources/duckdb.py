@@ -12,7 +12,7 @@ from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.extras import require
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
-from slc_ops.intake.dataset_names import at, tables_of
+from slc_ops.intake.dataset_names import tables_of
 from slc_ops.intake.sources import Source
 from slc_ops.intake.sources.bounds import BOUND, Patience, bounds, limited, one_line
 from slc_ops.settings.sources import DuckdbSource
@@ -40,11 +40,10 @@ class Duckdb(Source):
         self.selects = source.query is not None
         self.path = home / source.path
 
-    @staticmethod
-    def datasets(source: DuckdbSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data sets for lineage."""
-        tables = [source.table] if source.table else tables_of(source.query or "")
-        return [Data(f"duckdb://{at(source.path, home).name}", table) for table in tables]
+        tables = [self.source.table] if self.source.table else tables_of(self.source.query or "")
+        return [Data(f"duckdb://{self.path}", table) for table in tables]
 
     def describe(self) -> dict[str, Any]:
         """Return the file with its table or the digest of the query."""

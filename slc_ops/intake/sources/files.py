@@ -29,10 +29,9 @@ class Files(Source):
         self.home = home
         self._opened: dict[Path, TabularFile] = {}
 
-    @staticmethod
-    def datasets(source: FilesSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data sets for lineage."""
-        return [at(path, home) for path in source.paths]
+        return [at(path, self.home) for path in self.source.paths]
 
     def describe(self) -> dict[str, Any]:
         """Return the paths as configured."""

@@ -32,10 +32,9 @@ class Iceberg(Source):
         require("an Iceberg table", "tables")
         self.source, self.home, self.window = source, home, window
 
-    @staticmethod
-    def datasets(source: IcebergSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data set for lineage."""
-        return [Data(f"iceberg://{source.catalog}", source.table)]
+        return [Data(f"iceberg://{self.source.catalog}", self.source.table)]
 
     def describe(self) -> dict[str, Any]:
         """Return the table and its snapshot."""

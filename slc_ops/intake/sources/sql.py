@@ -40,10 +40,9 @@ class Query(Source):
         self.source, self.window = source, window
         self.url = database_url(source, home)
 
-    @staticmethod
-    def datasets(source: SqlSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data sets for lineage."""
-        return in_database(database_url(source, home), source.query)
+        return in_database(self.url, self.source.query)
 
     def describe(self) -> dict[str, Any]:
         """Return the database and the digest of the query, without user and password."""
