@@ -113,7 +113,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _column(path: Path, name: str) -> list[str]:
-    file = TabularFile(path, text=[name], strict=True)
+    file = TabularFile(path, types={name: pa.string()}, strict=True)
     if name not in file.schema.names:
         raise InputError(
             f"{path} has no column {name!r}; it has {', '.join(file.schema.names)}: name one with --column"

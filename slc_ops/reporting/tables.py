@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from slc_ops.base.text import MISSING, number, seconds, share, signed
+from slc_ops.base.text import MISSING, number, share, signed
 from slc_ops.evidence.metrics import METRICS, headline_metrics, paired_metrics
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.scoring import Score
@@ -80,7 +80,7 @@ def method_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
                 "name": name,
                 "chosen": name == chosen,
                 "cells": [*values, *gains, *within],
-                "seconds": seconds(score.seconds_fit),
+                "seconds": number(score.seconds_fit, 3),
                 "why": score.error or "; ".join(score.warnings),
             }
         )

@@ -14,7 +14,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.base.lineage import Data
 from slc_ops.base.tabular import TabularFile
 from slc_ops.base.window import Window
-from slc_ops.intake.contract import NUMBERS
+from slc_ops.intake.contract import NUMBERS, TEXTS
 from slc_ops.intake.dataset_names import at
 from slc_ops.intake.sources import Source
 from slc_ops.intake.sources.locations import reading, refuse_tables
@@ -71,17 +71,11 @@ class Files(Source):
     def _open(self, path: Path) -> TabularFile:
         """Open a file with the contract's types for CSV: ids stay text (007 is not 7), times too."""
         if path not in self._opened:
-            rename = self.source.columns
-            texts = ["event_id", "user_id", "item_id", "group_id", "backbone_version"]
-            epochs = [] if self.source.epoch_unit is None else ["event_time"]
-            self._opened[path] = TabularFile(
-                path,
-                text=[rename.get(name, name) for name in (texts if epochs else [*texts, "event_time"])],
-                numbers=[rename.get(name, name) for name in NUMBERS],
-                integers=[rename.get(name, name) for name in epochs],
-                strict=True,
-                check_utf8=False,
-            )
+            time = pa.string() if self.source.epoch_unit is None else pa.int64()
+            types: dict[str, pa.DataType] = dict.fromkeys(TEXTS, pa.string())
+            types |= dict.fromkeys(NUMBERS, pa.float64()) | {"event_time": time}
+            named = {self.source.columns.get(name, name): each for name, each in types.items()}
+            self._opened[path] = TabularFile(path, types=named, strict=True, check_utf8=False)
         return self._opened[path]
 
 
