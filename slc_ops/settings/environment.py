@@ -95,12 +95,6 @@ class PlaceVariables(Variables):
     )
 
 
-class ServingVariables(Variables):
-    """Variables of a serving host, where the home has no default."""
-
-    home: Path | None = variable("SLC_OPS_HOME")
-
-
 class TerminalVariables(Variables):
     """Variables of the command line."""
 
