@@ -25,9 +25,7 @@ class Files(Source):
     """All rows of the named files; extraction filters those of the window."""
 
     def __init__(self, source: FilesSource, home: Path, window: Window) -> None:
-        self.source = source
-        self.home = home
-        self._opened: dict[Path, TabularFile] = {}
+        self.source, self.home = source, home
 
     def datasets(self) -> list[Data]:
         """Return the data sets for lineage."""
@@ -56,27 +54,29 @@ class Files(Source):
         refuse_tables("paths", marks_around(found))
         return sorted(found)
 
-    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Yield the columns of each file."""
+    @cached_property
+    def opened(self) -> dict[str, TabularFile]:
+        """Return the files by path, with the contract's types for CSV: ids stay text (007 is not 7)."""
+        time = pa.string() if self.source.epoch_unit is None else pa.int64()
+        types: dict[str, pa.DataType] = dict.fromkeys(TEXTS, pa.string())
+        types |= dict.fromkeys(NUMBERS, pa.float64()) | {"event_time": time}
+        named = {self.source.columns.get(name, name): each for name, each in types.items()}
+        found = {}
         for path in self.files:
             with reading(str(path), LOCAL):
-                yield str(path), self._open(path).schema
+                found[str(path)] = TabularFile(path, types=named, strict=True, check_utf8=False)
+        return found
+
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
+        """Yield the columns of each file."""
+        for path, file in self.opened.items():
+            yield path, file.schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows, file by file."""
-        for path in self.files:
-            with reading(str(path), LOCAL):
-                yield from self._open(path).batches()
-
-    def _open(self, path: Path) -> TabularFile:
-        """Open a file with the contract's types for CSV: ids stay text (007 is not 7), times too."""
-        if path not in self._opened:
-            time = pa.string() if self.source.epoch_unit is None else pa.int64()
-            types: dict[str, pa.DataType] = dict.fromkeys(TEXTS, pa.string())
-            types |= dict.fromkeys(NUMBERS, pa.float64()) | {"event_time": time}
-            named = {self.source.columns.get(name, name): each for name, each in types.items()}
-            self._opened[path] = TabularFile(path, types=named, strict=True, check_utf8=False)
-        return self._opened[path]
+        for path, file in self.opened.items():
+            with reading(path, LOCAL):
+                yield from file.batches()
 
 
 def marks_around(files: Iterable[Path]) -> Iterator[str]:
