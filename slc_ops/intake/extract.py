@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from slc_ops.base.digests import digest_file, digest_json
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import replacing_directory
-from slc_ops.base.parquet import open_parquet
+from slc_ops.base.parquet import stored_batches, stored_schema
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import (
     TIME,
@@ -316,11 +316,10 @@ def extracted(directory: Path) -> list[Path]:
 
 def rows_of(path: Path, erased: Erased) -> int:
     """Count the rows of erased users in a Parquet file with the log's columns."""
-    with open_parquet(path) as file:
-        if "user_id" not in file.schema_arrow.names:
-            return 0
-        users = (batch.column(0) for batch in file.iter_batches(columns=["user_id"]))
-        return sum(pc.sum(erased.rows(each)).as_py() or 0 for each in users)
+    if "user_id" not in stored_schema(path).names:
+        return 0
+    users = (batch.column(0) for batch in stored_batches(path, ["user_id"]))
+    return sum(pc.sum(erased.rows(each)).as_py() or 0 for each in users)
 
 
 def erase_window(window: Path, erased: Erased, observer: Observer | None = None) -> WindowManifest:
@@ -333,9 +332,8 @@ def erase_window(window: Path, erased: Erased, observer: Observer | None = None)
     manifest = WindowManifest.read(window)
     with tempfile.TemporaryDirectory(prefix=f".{window.name}.", dir=window.parent) as temporary:
         path = Path(temporary) / LOG
-        with open_parquet(manifest.path) as file:
-            types = {each.name: each.type for each in file.schema_arrow}
-            digest, _ = write_log(path, types, erased.without(file.iter_batches()), observer)
+        types = {each.name: each.type for each in stored_schema(manifest.path)}
+        digest, _ = write_log(path, types, erased.without(stored_batches(manifest.path)), observer)
         written = replace(
             manifest,
             rows=digest.rows,

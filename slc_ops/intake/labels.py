@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.ids import IdIndex
-from slc_ops.base.parquet import open_parquet, read_parquet
+from slc_ops.base.parquet import read_parquet, stored_schema
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import TIME, convert, selection
 from slc_ops.intake.sources import Source
@@ -173,7 +173,6 @@ def changed_labels(old: Path, new: Path) -> int:
 
 def has_labels(path: Path) -> bool:
     """Return True when a log has event ids and numeric labels."""
-    with open_parquet(path) as file:
-        schema = file.schema_arrow
+    schema = stored_schema(path)
     numeric = "label" in schema.names and pa.types.is_primitive(schema.field("label").type)
     return numeric and "event_id" in schema.names

@@ -13,15 +13,12 @@ from pyarrow import types as pt
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.hashing import ContentDigest, column_hashes
-from slc_ops.base.parquet import log_writer
+from slc_ops.base.parquet import SPAN, log_writer
 from slc_ops.intake.contract import ALLOWED_TYPES, TIME, cast, common_type
 from slc_ops.settings.sources import CONTRACT_COLUMNS
 
 if TYPE_CHECKING:
     from slc_ops.intake.manifest import WindowManifest
-
-SPAN = 1 << 16
-"""Rows that are hashed and observed together; they fit into a processor's cache."""
 
 ROW_GROUP = 4 * SPAN
 

@@ -14,9 +14,9 @@ import numpy as np
 from slc_ops.base.digests import digest_bytes
 from slc_ops.base.files import replacing
 from slc_ops.base.hashing import distinct, value_hashes
+from slc_ops.base.parquet import stored_batches
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.rows.reading import with_offsets
-from slc_ops.rows.stored import stored_batches
 
 FILE = "event_ids.npy"
 EXACT = 1 << 20
