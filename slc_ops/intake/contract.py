@@ -5,7 +5,7 @@ it; nothing is repaired.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -75,8 +75,12 @@ def target_type(column: str, found: pa.DataType) -> pa.DataType:
     return wanted
 
 
-def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]:
+def selection(
+    names: Iterable[str], rename: Mapping[str, str], needed: Sequence[str] = (), what: str = "the source"
+) -> dict[str, str]:
     """Map contract columns to source columns, for the columns that the source has.
+
+    Raises :class:`InputError` when ``what`` lacks a needed one.
 
     >>> selection(["pid", "y", "extra"], {"item_id": "pid", "label": "y"})
     {'item_id': 'pid', 'label': 'y'}
@@ -86,6 +90,10 @@ def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]
     for column, name in chosen.items():
         if present[name] > 1:
             raise InputError(f"the source has {present[name]} columns {name!r} for {column}; name each once")
+    for column in needed:
+        if chosen[column] not in present:
+            found = ", ".join(present)
+            raise InputError(f"{what} has no column {chosen[column]!r} for {column}; it has: {found}")
     return {column: name for column, name in chosen.items() if name in present}
 
 

@@ -247,8 +247,7 @@ def known_types(source: Source, settings: Mapped, notes: dict[str, Any]) -> dict
     """Return the log's columns and types over all parts of the source with a schema before reading."""
     types: dict[str, pa.DataType] = {}
     for part, schema in source.schemas():
-        chosen = selection(schema.names, settings.columns)
-        require_time(chosen, part, schema.names, settings)
+        chosen = selection(schema.names, settings.columns, ["event_time"], part)
         notes["source_columns"] = sorted({*notes.get("source_columns", ()), *schema.names})
         for column, name in chosen.items():
             found = target_type(column, schema.field(name).type)
@@ -275,8 +274,7 @@ def in_contract(
     """
     start, end = pa.scalar(window.start, TIME), pa.scalar(window.end, TIME)
     for batch in batches:
-        chosen = selection(batch.schema.names, settings.columns)
-        require_time(chosen, "the source", batch.schema.names, settings)
+        chosen = selection(batch.schema.names, settings.columns, ["event_time"])
         rows = pa.record_batch(
             {column: convert(column, batch.column(name), settings) for column, name in chosen.items()}
         )
@@ -296,13 +294,6 @@ def in_contract(
                 notes[name] = notes.get(name, 0) + count
         if rows.num_rows:
             yield rows
-
-
-def require_time(chosen: dict[str, str], part: str, names: list[str], settings: Mapped) -> None:
-    """Raise :class:`InputError` when there is no column for the event time."""
-    if "event_time" not in chosen:
-        wanted = settings.columns.get("event_time", "event_time")
-        raise InputError(f"{part} has no column {wanted!r} for event_time; it has: {', '.join(names)}")
 
 
 def extracted(directory: Path) -> list[Path]:

@@ -87,15 +87,9 @@ def read_labels(source: Source, settings: Mapped, span: Window) -> Labels:
     times: list[np.ndarray] = []
     start, end = pa.scalar(span.start, TIME), pa.scalar(span.end, TIME)
     for batch in source.batches():
-        chosen = selection(batch.schema.names, settings.columns)
-        for column in ("event_id", "label"):
-            if column not in chosen:
-                wanted = settings.columns.get(column, column)
-                raise InputError(
-                    f"the labels have no column {wanted!r} for {column}; they have: "
-                    f"{', '.join(batch.schema.names)}"
-                )
-        rows = {name: convert(name, batch.column(chosen[name]), settings) for name in ("event_id", "label")}
+        needed = ["event_id", "label"]
+        chosen = selection(batch.schema.names, settings.columns, needed, "the source of labels")
+        rows = {name: convert(name, batch.column(chosen[name]), settings) for name in needed}
         if (kind := rows["label"].type) not in (pa.int64(), pa.float64()):
             raise InputError(f"the labels' column label is {kind}; expected whole numbers, 0 or 1")
         usable = pc.and_(rows["event_id"].is_valid(), rows["label"].is_valid())
