@@ -54,9 +54,9 @@ class Pull:
     deployment: Deployment
     window: Window
     path: Path
-    observer: Observer | None = None
-    erased: Erased | None = None
-    labels: Source | None = None
+    observer: Observer | None
+    erased: Erased
+    labels: Source | None
 
 
 class Puller(Protocol):
@@ -145,8 +145,8 @@ def request_digest(deployment: Deployment, window: Window) -> str:
 def finish(
     found: WindowManifest,
     target: Path,
-    observer: Observer | None = None,
-    erased: Erased | None = None,
+    observer: Observer | None,
+    erased: Erased,
     changed: Callable[[Path, Path], int] = changed_labels,
 ) -> None:
     """Move an extracted window to its place. With equal content only the manifest's metadata is updated.
@@ -156,8 +156,7 @@ def finish(
     """
     with (target.parent / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released on close
-        if erased is not None:
-            erased.check_current()
+        erased.check_current()
         known = WindowManifest.read(target) if (target / FILE).exists() else None
         if known and known.window == found.window and known.digest == found.digest:
             notes = {CHANGED: known.notes[CHANGED]} if CHANGED in known.notes else {}
@@ -224,8 +223,7 @@ def pull(asked: Pull) -> WindowManifest:
         rows = joined(rows, known, window, deployment.lag, notes)
     if leaves_out(deployment):
         rows = without_waiting(rows, notes)
-    rows = asked.erased.without(rows) if asked.erased else rows
-    digest, schema = write_log(asked.path, types, rows, asked.observer)
+    digest, schema = write_log(asked.path, types, asked.erased.without(rows), asked.observer)
     return WindowManifest(
         rows=digest.rows,
         digest=digest.hexdigest(),
