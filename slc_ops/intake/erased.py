@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import InputError, MissingFile, SourceUnavailable
 from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.locks import create_once
@@ -37,11 +36,6 @@ class Erased:
 
     def __bool__(self) -> bool:
         return bool(self.users)
-
-    @property
-    def digest(self) -> str:
-        """Return a digest of the list."""
-        return digest_json(sorted(self.users))
 
     def hash(self, value: str) -> str:
         """Return the salted hash of an id's text."""

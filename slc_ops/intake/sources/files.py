@@ -55,7 +55,7 @@ class Files(Source):
         return sorted(found)
 
     @cached_property
-    def opened(self) -> dict[str, TabularFile]:
+    def tables(self) -> dict[str, TabularFile]:
         """Return the files by path, with the contract's types for CSV: ids stay text (007 is not 7)."""
         time = pa.string() if self.source.epoch_unit is None else pa.int64()
         types: dict[str, pa.DataType] = dict.fromkeys(TEXTS, pa.string())
@@ -69,12 +69,12 @@ class Files(Source):
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """Yield the columns of each file."""
-        for path, file in self.opened.items():
+        for path, file in self.tables.items():
             yield path, file.schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows, file by file."""
-        for path, file in self.opened.items():
+        for path, file in self.tables.items():
             with reading(path, LOCAL):
                 yield from file.batches()
 
