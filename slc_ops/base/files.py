@@ -14,6 +14,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ _REFUSALS = frozenset(
         errno.ELOOP,
     }
 )
+
+_synced: ContextVar[bool] = ContextVar("synced", default=True)
+
 
 SEAL = "sealed_digest"
 """The key under which a JSON object stores its own digest."""
@@ -139,6 +143,16 @@ def make_directory(path: Path, *, shared: bool = False) -> None:
 
 
 @contextmanager
+def unsynced() -> Iterator[None]:
+    """Skip ``fsync`` for files written in this block: they are temporary and need not survive a power cut."""
+    token = _synced.set(False)
+    try:
+        yield
+    finally:
+        _synced.reset(token)
+
+
+@contextmanager
 def replacing(path: Path, *, shared: bool = False) -> Iterator[Path]:
     """Yield a temporary file name beside ``path``; on success sync it and rename it to ``path``.
 
@@ -154,8 +168,9 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[Path]:
             # The kernel applies the umask; reading it would mean changing it, which affects other threads.
             create_file(temporary, 0o666 if shared else 0o600)
             yield temporary
-            with temporary.open("rb") as stream:
-                os.fsync(stream.fileno())
+            if _synced.get():
+                with temporary.open("rb") as stream:
+                    os.fsync(stream.fileno())
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from slc_ops.base.errors import SelfTestFailed, SettingsError, SlcError, ValidationStopped
+from slc_ops.base.files import unsynced
 from slc_ops.base.methods import FROZEN, PLATT, ladder
 from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
@@ -96,7 +97,9 @@ def replayed_windows(
     approved = settings.model_copy(update={"gate": "auto", "renew": "auto", "lookback_windows": 0})
     installation = rehearsal_installation(directory, home).with_settings(name, approved)
     for window in windows:
-        yield window, _replayed(installation, name, window)
+        with unsynced():
+            replayed = _replayed(installation, name, window)
+        yield window, replayed
 
 
 def rehearsal_installation(directory: Path, home: Path) -> Installation:
