@@ -4,7 +4,6 @@ import ast
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from slc_ops import __version__
 from slc_ops.base.digests import digest_json
@@ -39,24 +38,35 @@ def code_version() -> str:
     do not count: correcting a typo does not register models again.
     """
     said = [
-        digest_json([source.relative_to(PACKAGE).as_posix(), _syntax(ast.parse(source.read_bytes()))])
+        f"{source.relative_to(PACKAGE).as_posix()}\0" + "\0".join(_syntax(ast.parse(source.read_bytes()), []))
         for source in deciding_files()
     ]
     libraries = [f"{library} {library_version(library)}" for library in DECIDING_LIBRARIES]
     return f"{__version__}+{digest_json([said, libraries])[:12]}"
 
 
-def _syntax(node: object) -> Any:
-    """Return a syntax tree as JSON values, without strings that are statements (docstrings).
+def _syntax(node: object, words: list[str]) -> list[str]:
+    """Append a syntax tree as words, without strings that are statements (docstrings).
 
     Empty fields are omitted, because they differ between releases of Python.
     """
     if isinstance(node, ast.AST):
-        given = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
-        return [type(node).__name__, {name: _syntax(value) for name, value in given.items()}]
-    if isinstance(node, list):
-        return [_syntax(each) for each in node if not (isinstance(each, ast.Expr) and _is_text(each.value))]
-    return repr(node)
+        words.append(type(node).__name__)
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if value is not None and value != []:
+                words.append(name)
+                _syntax(value, words)
+        words.append(".")
+    elif isinstance(node, list):
+        words.append("[")
+        for each in node:
+            if not (isinstance(each, ast.Expr) and _is_text(each.value)):
+                _syntax(each, words)
+        words.append("]")
+    else:
+        words.append(repr(node))
+    return words
 
 
 def _is_text(node: ast.expr) -> bool:
