@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.api.errors import as_value_errors, in_python
 from slc_ops.api.pages import Shown, Titled, write_page
-from slc_ops.base.text import count, number, seconds, share
+from slc_ops.base.text import count, number, share
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,7 +127,7 @@ def comparison_tables(found: "Comparison") -> list[Titled]:
             title,
             ["method", *(metric.title for metric in METRICS.values()), "fit, s"],
             [
-                [name, *(m.text(each.metrics[m.name]) for m in METRICS.values()), seconds(each.seconds_fit)]
+                [name, *(m.text(each.metrics[m.name]) for m in METRICS.values()), number(each.seconds_fit, 3)]
                 for name, each in methods
             ],
         )

@@ -333,7 +333,8 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         try:
             logit = as_logits(values, kind, 0).astype(np.float64)
         except ColumnError as error:
-            raise error.at("X", name) from None
+            error.where, error.called = "X", name
+            raise
         time = None
         if parameters.needs_time and self.time is not None:
             time = times(table, self.time)

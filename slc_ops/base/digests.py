@@ -50,13 +50,3 @@ def digest_file(path: Path) -> str:
 def lock_number(name: str) -> int:
     """Return the number of PostgreSQL's advisory lock for a name: 64 bits, with a sign."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
-
-
-def keyed_hash(text: str, key: bytes, size: int) -> str:
-    """Return ``size`` bytes of keyed BLAKE2b in hexadecimal: without the key nobody can test a guess."""
-    return hashlib.blake2b(text.encode(), key=key, digest_size=size).hexdigest()
-
-
-def name_hash(name: str) -> int:
-    """Return a 64-bit hash of a name, for columns and salts."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")

@@ -19,36 +19,34 @@ class InputError(SlcError):
 class ColumnError(InputError):
     """A column that cannot be used: ``column`` is its name in the contract, ``what`` the reason.
 
-    >>> print(ColumnError("label", "it has only nulls").at("may.csv", "correct"))
+    >>> error = ColumnError("label", "it has only nulls")
+    >>> error.where, error.called = "may.csv", "correct"
+    >>> print(error)
     column 'correct' (label) of may.csv: it has only nulls
     """
 
-    def __init__(self, column: str, what: str, where: str = "", called: str = "") -> None:
-        self.column, self.what = column, what
-        meaning = f" ({column})" if called and called != column else ""
-        super().__init__(f"column {(called or column)!r}{meaning}{where and f' of {where}'}: {what}")
+    where = called = ""
+    """The file and the user's name of the column; the reader of the file sets them."""
 
-    def at(self, where: str, called: str) -> "ColumnError":
-        """Return the same error with the file and the user's name of the column."""
-        return ColumnError(self.column, self.what, where, called)
+    def __init__(self, column: str, what: str) -> None:
+        super().__init__(column, what)
+        self.column, self.what = column, what
+
+    def __str__(self) -> str:
+        meaning = f" ({self.column})" if self.called and self.called != self.column else ""
+        of = f" of {self.where}" if self.where else ""
+        return f"column {(self.called or self.column)!r}{meaning}{of}: {self.what}"
 
 
 class BadRowsError(ColumnError):
     """Rows of one column that break one rule: their number, and the first of them."""
 
-    def __init__(
-        self, column: str, rule: str, count: int, first: int, value: object = None, where: str = "",
-        called: str = "",
-    ) -> None:  # fmt: skip
+    def __init__(self, column: str, rule: str, count: int, first: int, value: object = None) -> None:
         self.rule, self.count, self.first, self.value = rule, count, first, value
         rows = "1 row" if count == 1 else f"{count} rows"
         found = "" if value is None else f" with {value}"
         at = f"the first is row {first} (counting from 0){found}"
-        super().__init__(column, f"{rows} where it {rule}, {at}; correct or remove them", where, called)
-
-    def counted(self, count: int, where: str, called: str) -> "BadRowsError":
-        """Return the same error with the count of the whole file."""
-        return BadRowsError(self.column, self.rule, count, self.first, self.value, where, called)
+        super().__init__(column, f"{rows} where it {rule}, {at}; correct or remove them")
 
 
 def refuse_rows(bad: Any, column: str, rule: str, first_row: int, values: Any = None) -> None:
@@ -91,10 +89,6 @@ class ClusterUnavailable(SourceUnavailable):
 
 class SettingsError(SlcError):
     """A deployments file, an option or a path that cannot be used."""
-
-
-class UnknownMethod(SettingsError):
-    """The name is not in the table of methods."""
 
 
 class StorageError(SlcError, OSError):

@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -184,14 +185,14 @@ def replacing_directory(path: Path) -> Iterator[Path]:
     writers both succeed and the later one wins. A file or a device of that name raises an error.
     """
     with typed_storage(path):
-        if _is_no_directory(path):
+        if path.is_file() or _is_special(path):
             raise StorageError(f"cannot write the directory {path}: it is a file; choose another name")
         make_directory(path.parent)
-        temporary = _new_directory(path, "")
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
             yield temporary
             while not _moved(temporary, path):
-                discarded = _new_directory(path, "old.")
+                discarded = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
                 with suppress(FileNotFoundError):  # another writer moved it aside first
                     os.replace(path, discarded / path.name)
                 shutil.rmtree(discarded, ignore_errors=True)
@@ -202,20 +203,6 @@ def replacing_directory(path: Path) -> Iterator[Path]:
 def create_file(path: Path, mode: int) -> None:
     """Create an empty file with this mode (less the umask); raise if the name exists."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
-
-
-def _new_directory(path: Path, mark: str) -> Path:
-    made = path.with_name(f".{path.name}.{mark}{secrets.token_hex(4)}")
-    os.mkdir(made, 0o700)
-    return made
-
-
-def _is_no_directory(path: Path) -> bool:
-    """Return True for a file or a device, with one ``stat``: a concurrent writer may move a directory."""
-    try:
-        return not stat.S_ISDIR(path.stat().st_mode)
-    except OSError:
-        return False
 
 
 def _is_special(path: Path) -> bool:

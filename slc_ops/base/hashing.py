@@ -13,6 +13,7 @@ Columns are mixed by SplitMix64, ids by :func:`stir`. A single function would ch
 items and users that a fit holds out.
 """
 
+import hashlib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.buffers import as_numpy
-from slc_ops.base.digests import digest_json, name_hash
+from slc_ops.base.digests import digest_json
 
 Words = NDArray[np.uint64]
 
@@ -58,8 +59,7 @@ class ContentDigest:
         self.rows += batch.num_rows
         hashes = column_hashes(batch) if hashes is None else hashes
         for k, mixed in enumerate(row_hashes(hashes, batch.num_rows)):
-            total = int(np.add.reduce(mixed, dtype=np.uint64)) if len(mixed) else 0
-            self._sums[k] = (self._sums[k] + total) % 2**64
+            self._sums[k] = (self._sums[k] + int(mixed.sum())) % 2**64
 
     def merge(self, other: "ContentDigest") -> None:
         """Add the rows of another digest."""
@@ -97,7 +97,8 @@ def combined_hashes(*columns: np.ndarray) -> np.ndarray:
 
 @cache
 def _name_hash(name: str) -> np.uint64:
-    return np.uint64(name_hash(name))
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+    return np.uint64(int.from_bytes(digest, "little"))
 
 
 def distinct(hashes: np.ndarray) -> np.ndarray:
@@ -129,8 +130,6 @@ def value_hashes(values: pa.Array) -> np.ndarray:
 def text_hashes(values: pa.Array) -> np.ndarray:
     """Hash strings, eight bytes of every string per step."""
     words, position, length = _texts(values)
-    if len(length) and (length == length[0]).all():
-        return _equally_long(words, position, int(length[0]))
     left = length.copy()
     hashes = mix(length.view(np.uint64))
     alive: np.ndarray | slice = slice(None)
@@ -161,22 +160,13 @@ def _texts(values: pa.Array) -> tuple[Words, NDArray[np.int64], NDArray[np.int64
     return words, offsets[:-1] - begin, np.diff(offsets)
 
 
-def _equally_long(words: Words, position: NDArray[np.int64], length: int) -> np.ndarray:
-    """Return the same hashes for strings of one length (UUIDs): strides instead of positions."""
-    hashes = np.repeat(mix(np.array([length], np.uint64)), len(position))
-    for k in range(0, length, 8):
-        word = words[k::length][: len(position)]
-        hashes = mix(hashes ^ (word & _LEADING[min(length - k, 8)]))
-    return hashes
-
-
 def mix(x: np.ndarray) -> np.ndarray:
     """Apply the finaliser of SplitMix64: every input bit flips about half of the output bits."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = x + np.uint64(_ODD)
     x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x *= np.uint64(_MIX[0])
     x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
+    x *= np.uint64(_MIX[1])
     x ^= x >> np.uint64(31)
     return x
 
@@ -190,8 +180,6 @@ def keys_of(ids: pa.Array) -> list[Words]:
     high = words[np.minimum(first + 8, len(words) - 1)] & _LEADING[np.clip(length - 8, 0, 7)]
     high |= np.minimum(length, _SHORT + 1).astype(np.uint64) << np.uint64(56)
     long = np.flatnonzero(length > _SHORT)
-    if len(long) == len(length) > 0:
-        return list(_fold(words, first, length))
     if len(long):
         low[long], high[long] = _fold(words, first[long], length[long])
     return [low, high]

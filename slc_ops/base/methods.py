@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from slc_ops.base.errors import UnknownMethod
+from slc_ops.base.errors import SettingsError
 
 Input = Literal["score", "item", "time", "group", "user"]
 Option = Literal["prior_var", "time_bins"]
@@ -199,18 +199,18 @@ FALLBACK = "platt_eb"
 
 
 def method_named(name: str) -> Method:
-    """Return the entry of a method; raise :class:`UnknownMethod`, which lists the known names.
+    """Return the entry of a method; raise :class:`SettingsError`, which lists the known names.
 
     >>> method_named("slcc")
     Traceback (most recent call last):
     ...
-    slc_ops.base.errors.UnknownMethod: no method 'slcc'; the ladder has base, ...; did you mean 'slc'?
+    slc_ops.base.errors.SettingsError: no method 'slcc'; the ladder has base, ...; did you mean 'slc'?
     """
     if name in METHODS:
         return METHODS[name]
     close = get_close_matches(name.lower().replace("-", "_"), METHODS, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise UnknownMethod(f"no method {name!r}; the ladder has {', '.join(METHODS)}{hint}")
+    raise SettingsError(f"no method {name!r}; the ladder has {', '.join(METHODS)}{hint}")
 
 
 def ladder(methods: Iterable[str]) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ def may_serve(listed: Iterable[str]) -> tuple[str, ...]:
 
 
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Return known names in ladder order; raise :class:`UnknownMethod` for others."""
+    """Return known names in ladder order; raise :class:`SettingsError` for others."""
     wanted = {method_named(name).name for name in names}
     return tuple(method for method in METHODS if method in wanted)
 

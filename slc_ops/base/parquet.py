@@ -22,31 +22,8 @@ DICTIONARY_BYTES = 1 << 23
 written and read as plain text, which takes three times as long for the users of five million rows."""
 
 
-class Parts:
-    """A folder of part files with the reading methods of ``ParquetFile``."""
-
-    def __init__(self, files: "Sequence[Path]") -> None:
-        self._files = files
-
-    @property
-    def schema_arrow(self) -> "pa.Schema":
-        """Return the columns, which all parts share."""
-        with open_parquet(self._files[0]) as file:
-            return file.schema_arrow
-
-    def iter_batches(
-        self, batch_size: int = 65536, columns: Sequence[str] | None = None
-    ) -> "Iterator[pa.RecordBatch]":
-        """Yield the rows, part by part."""
-        for path in self._files:
-            with open_parquet(path) as file:
-                yield from file.iter_batches(batch_size=batch_size, columns=columns)
-
-    def read(self, columns: Sequence[str] | None = None) -> "pa.Table":
-        """Return all rows."""
-        import pyarrow as pa
-
-        return pa.concat_tables([read_parquet(path, columns) for path in self._files])
+SPAN = 1 << 16
+"""Rows that are read, hashed and observed together; they fit into a processor's cache."""
 
 
 def part_name(number: int) -> str:
@@ -80,28 +57,42 @@ def digest_parts(digests: dict[str, str]) -> str:
     return digest_json(sorted(digests.items()))
 
 
-@contextmanager
-def open_parquet(path: Path) -> "Iterator[pq.ParquetFile | Parts]":
-    """Open a log that slc_ops wrote; raise :class:`MissingFile` or :class:`DamagedFile`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def stored_schema(path: Path) -> "pa.Schema":
+    """Return the columns of a log, which all parts share."""
+    with _opened(parts_of(path)[0]) as file:
+        return file.schema_arrow
 
-    if path.is_dir():
-        yield Parts(parts_of(path))
-        return
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            yield file
-    except FileNotFoundError:
-        raise MissingFile(path) from None
-    except (pa.ArrowException, OSError) as error:
-        raise DamagedFile(path, str(error)) from None
+
+def stored_batches(path: Path, columns: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
+    """Yield the rows of a log, part by part; raise :class:`MissingFile` or :class:`DamagedFile`."""
+    for part in parts_of(path):
+        with _opened(part) as file:
+            yield from file.iter_batches(batch_size=SPAN, columns=columns)
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> "pa.Table":
-    """Return all rows of a log that slc_ops wrote."""
-    with open_parquet(path) as file:
-        return file.read(columns=None if columns is None else list(columns))
+    """Return all rows of a log."""
+    import pyarrow as pa
+
+    tables = []
+    for part in parts_of(path):
+        with _opened(part) as file:
+            tables.append(file.read(columns=None if columns is None else list(columns)))
+    return pa.concat_tables(tables)
+
+
+@contextmanager
+def _opened(part: Path) -> "Iterator[pq.ParquetFile]":
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(part, page_checksum_verification=True) as file:
+            yield file
+    except FileNotFoundError:
+        raise MissingFile(part) from None
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedFile(part, str(error)) from None
 
 
 def log_writer(path: Path, schema: "pa.Schema") -> "pq.ParquetWriter":

@@ -6,7 +6,7 @@ This module handles formats only. Callers interpret the columns and turn the err
 system, which pass through unchanged, into messages.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,27 +34,21 @@ def suffix_of(path: Path) -> str:
 class TabularFile:
     """A file of rows: its schema, and its rows in batches; the footer of a Parquet file is read once.
 
-    ``text``, ``numbers`` and ``integers`` fix the type of CSV and JSON columns: an id 007 is not 7. With
-    ``strict`` only an empty CSV field is missing, because "NA" may be an item. Without ``check_utf8`` a CSV
-    may contain text that is not UTF-8; the caller validates it row by row.
+    ``types`` fixes the type of CSV and JSON columns: an id 007 is not 7. With ``strict`` only an empty CSV
+    field is missing, because "NA" may be an item. Without ``check_utf8`` a CSV may contain text that is not
+    UTF-8; the caller validates it row by row.
     """
 
     def __init__(
         self,
         path: Path,
         *,
-        text: Sequence[str] = (),
-        numbers: Sequence[str] = (),
-        integers: Sequence[str] = (),
+        types: Mapping[str, pa.DataType] | None = None,
         strict: bool = False,
         check_utf8: bool = True,
     ) -> None:
         self.path = path
-        self._csv_types = {
-            **dict.fromkeys(text, pa.string()),
-            **dict.fromkeys(numbers, pa.float64()),
-            **dict.fromkeys(integers, pa.int64()),
-        }
+        self._types = types
         self._strict = strict
         self._check_utf8 = check_utf8
         self._footer = None
@@ -93,8 +87,8 @@ class TabularFile:
         if self._is_json:
             import pyarrow.json as pajson
 
-            types = pa.schema(self._csv_types) if self._csv_types else None
-            return pajson.read_json(str(self.path), parse_options=pajson.ParseOptions(explicit_schema=types))
+            schema = None if self._types is None else pa.schema(self._types)
+            return pajson.read_json(str(self.path), parse_options=pajson.ParseOptions(explicit_schema=schema))
         if self._footer is None and self.path.suffix not in FEATHER:
             import pyarrow.csv as pacsv
 
@@ -117,6 +111,6 @@ class TabularFile:
         return {
             "parse_options": pacsv.ParseOptions(newlines_in_values=self._strict),
             "convert_options": pacsv.ConvertOptions(
-                column_types=self._csv_types, check_utf8=self._check_utf8, **missing
+                column_types=self._types, check_utf8=self._check_utf8, **missing
             ),
         }

@@ -79,15 +79,6 @@ def count(value: float | None, digits: int = 0) -> str:
     return MISSING if value is None else f"{value:,.{digits}f}"
 
 
-def seconds(value: float | None) -> str:
-    """Format a duration in seconds with three decimals.
-
-    >>> seconds(0.12345)
-    '0.123'
-    """
-    return number(value, 3)
-
-
 def as_sentence(text: str) -> str:
     """Capitalise the first letter, unless the text starts with the name of a method.
 

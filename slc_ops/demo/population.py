@@ -186,10 +186,9 @@ class Simulation(Source):
         except TypeError as error:
             raise SettingsError(f"the simulator's platform: {error}") from None
 
-    @staticmethod
-    def datasets(source: SimulatorSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data set names for lineage."""
-        return [Data("slc_ops", source.kind)]
+        return [Data("slc_ops", self.source.kind)]
 
     def describe(self) -> dict[str, Any]:
         """Return the settings of the simulation."""

@@ -5,8 +5,7 @@ it; nothing is repaired.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ from slc_ops.base.utf8 import decoded, require_utf8
 from slc_ops.settings.sources import CONTRACT_COLUMNS, Mapped
 
 TIME = pa.timestamp("us", "UTC")
+NAIVE = pa.timestamp("us")
 FLOOR = 1e-6  # clip of probabilities before the logit
 REPEATED_TIMES = "times_repeated"
 SKIPPED_TIMES = "times_skipped"
@@ -75,8 +75,12 @@ def target_type(column: str, found: pa.DataType) -> pa.DataType:
     return wanted
 
 
-def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]:
+def selection(
+    names: Iterable[str], rename: Mapping[str, str], needed: Sequence[str] = (), what: str = "the source"
+) -> dict[str, str]:
     """Map contract columns to source columns, for the columns that the source has.
+
+    Raises :class:`InputError` when ``what`` lacks a needed one.
 
     >>> selection(["pid", "y", "extra"], {"item_id": "pid", "label": "y"})
     {'item_id': 'pid', 'label': 'y'}
@@ -86,6 +90,10 @@ def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]
     for column, name in chosen.items():
         if present[name] > 1:
             raise InputError(f"the source has {present[name]} columns {name!r} for {column}; name each once")
+    for column in needed:
+        if chosen[column] not in present:
+            found = ", ".join(present)
+            raise InputError(f"{what} has no column {chosen[column]!r} for {column}; it has: {found}")
     return {column: name for column, name in chosen.items() if name in present}
 
 
@@ -165,61 +173,41 @@ def to_utc(values: pa.Array, source: Mapped) -> pa.Array:
     if pt.is_dictionary(values.type):
         values = values.dictionary_decode()
     found = values.type
-    if found == TIME or pt.is_null(found):
-        return values if found == TIME else pc.cast(values, TIME)
-    if pt.is_timestamp(found) and found.tz is not None:
-        # Nanoseconds are truncated, never rounded up. Coarser units raise on overflow.
-        return in_range(values, TIME, safe=found.unit != "ns")
+    if pt.is_null(found) or (pt.is_timestamp(found) and found.tz is not None):
+        return cast_times(values, TIME)
     if pt.is_integer(found):
         return from_epoch(values, source.epoch_unit)
-    if not (pt.is_timestamp(found) or target_type("event_time", found) == TIME):
+    if target_type("event_time", found) != TIME:
         raise InputError(f"column event_time is {found}; expected a timestamp, or text in ISO 8601")
-    if source.naive_time_zone is None and not pt.is_timestamp(found):
-        with iso_8601():
-            return pc.cast(values, TIME)  # text: Arrow requires an offset in every value
-    if source.naive_time_zone is None:
+    if source.naive_time_zone is not None:
+        return from_local(cast_times(values, NAIVE), source.naive_time_zone)
+    if pt.is_timestamp(found):
         raise InputError(
             "column event_time has no time zone; write it in UTC, "
             "or name its zone as naive_time_zone of the source"
         )
-    return from_local(wall_clock(values), source.naive_time_zone)
-
-
-@contextmanager
-def iso_8601() -> Iterator[None]:
-    """Raise :class:`InputError` for text that is not a time."""
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"column event_time: {error}; expected ISO 8601 with an offset, for example 2026-01-05T09:30:00Z"
-        ) from None
+    return cast_times(values, TIME)  # text: Arrow requires an offset in every value
 
 
 def from_epoch(values: pa.Array, unit: str | None) -> pa.Array:
     """Convert numbers since 1970 to timestamps."""
     if unit is None:
         raise InputError("column event_time holds numbers; say what they count with epoch_unit: s, ms or us")
-    counted = pc.cast(in_range(values, pa.int64()), pa.timestamp(unit, "UTC"))
-    return in_range(counted, TIME)
+    counted = pc.cast(cast_times(values, pa.int64()), pa.timestamp(unit, "UTC"))
+    return cast_times(counted, TIME)
 
 
-def in_range(values: pa.Array, wanted: pa.DataType, *, safe: bool = True) -> pa.Array:
-    """Cast times; raise :class:`InputError` on overflow."""
+def cast_times(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast times; raise :class:`InputError` for text that is not a time, and on overflow."""
+    found = values.type
     try:
-        return pc.cast(values, wanted, safe=safe)
+        # Nanoseconds are truncated, never rounded up. Coarser units raise on overflow.
+        return pc.cast(values, wanted, safe=not pt.is_timestamp(found) or found.unit != "ns")
     except pa.ArrowInvalid as error:
-        raise InputError(
-            f"column event_time: {error}; check the times and epoch_unit of the source"
-        ) from None
-
-
-def wall_clock(values: pa.Array) -> pa.Array:
-    """Return times without a zone, in microseconds."""
-    if not pt.is_timestamp(values.type):
-        with iso_8601():
-            return pc.cast(values, pa.timestamp("us"))
-    return in_range(values, pa.timestamp("us"), safe=values.type.unit != "ns")
+        remedy = "check the times and epoch_unit of the source"
+        if not (pt.is_timestamp(found) or pt.is_integer(found)):
+            remedy = "expected ISO 8601 with an offset, for example 2026-01-05T09:30:00Z"
+        raise InputError(f"column event_time: {error}; {remedy}") from None
 
 
 def from_local(local: pa.Array, zone: str) -> pa.Array:
@@ -240,12 +228,12 @@ def from_local(local: pa.Array, zone: str) -> pa.Array:
 
 def clock_changes(values: pa.Array, source: Mapped) -> dict[str, pa.Array]:
     """Map each note to a mask of rows whose time the clock of ``naive_time_zone`` repeats, or skips."""
-    found = values.type.value_type if pt.is_dictionary(values.type) else values.type
+    plain = values.dictionary_decode() if pt.is_dictionary(values.type) else values
+    found = plain.type
     zoned = pt.is_timestamp(found) and found.tz is not None
     if source.naive_time_zone is None or zoned or pt.is_integer(found) or pt.is_null(found):
         return {}
-    plain = values.dictionary_decode() if pt.is_dictionary(values.type) else values
-    early, late = _both_readings(wall_clock(plain), source.naive_time_zone)
+    early, late = _both_readings(cast_times(plain, NAIVE), source.naive_time_zone)
     return {
         name: pc.fill_null(_differ_by(early, late, skips=skips), False)
         for name, skips in ((REPEATED_TIMES, False), (SKIPPED_TIMES, True))

@@ -4,6 +4,7 @@ The salt is a file in the home that only its owner can read. Without it, ids can
 hashes, so the list does not reveal the users; with it, extraction recognises an id that returns.
 """
 
+import hashlib
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.base.digests import digest_json, keyed_hash
 from slc_ops.base.errors import InputError, MissingFile, SourceUnavailable
 from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.locks import create_once
@@ -37,18 +37,13 @@ class Erased:
     def __bool__(self) -> bool:
         return bool(self.users)
 
-    @property
-    def digest(self) -> str:
-        """Return a digest of the list."""
-        return digest_json(sorted(self.users))
-
     def hash(self, value: str) -> str:
         """Return the salted hash of an id's text."""
         if self._salt is None:
             path = self._directory / SALT
             with understanding(path):
                 self._salt = bytes.fromhex(read_json(path)["salt"])
-        return keyed_hash(value, self._salt, _BYTES)
+        return hashlib.blake2b(value.encode(), key=self._salt, digest_size=_BYTES).hexdigest()
 
     def add(self, users: Iterable[str]) -> "Erased":
         """Add users to the list and write it atomically; known users change nothing."""
@@ -112,7 +107,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _column(path: Path, name: str) -> list[str]:
-    file = TabularFile(path, text=[name], strict=True)
+    file = TabularFile(path, types={name: pa.string()}, strict=True)
     if name not in file.schema.names:
         raise InputError(
             f"{path} has no column {name!r}; it has {', '.join(file.schema.names)}: name one with --column"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from slc_ops.base.digests import digest_file, digest_json
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import replacing_directory
-from slc_ops.base.parquet import open_parquet
+from slc_ops.base.parquet import stored_batches, stored_schema
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import (
     TIME,
@@ -54,9 +54,9 @@ class Pull:
     deployment: Deployment
     window: Window
     path: Path
-    observer: Observer | None = None
-    erased: Erased | None = None
-    labels: Source | None = None
+    observer: Observer | None
+    erased: Erased
+    labels: Source | None
 
 
 class Puller(Protocol):
@@ -145,8 +145,8 @@ def request_digest(deployment: Deployment, window: Window) -> str:
 def finish(
     found: WindowManifest,
     target: Path,
-    observer: Observer | None = None,
-    erased: Erased | None = None,
+    observer: Observer | None,
+    erased: Erased,
     changed: Callable[[Path, Path], int] = changed_labels,
 ) -> None:
     """Move an extracted window to its place. With equal content only the manifest's metadata is updated.
@@ -156,8 +156,7 @@ def finish(
     """
     with (target.parent / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released on close
-        if erased is not None:
-            erased.check_current()
+        erased.check_current()
         known = WindowManifest.read(target) if (target / FILE).exists() else None
         if known and known.window == found.window and known.digest == found.digest:
             notes = {CHANGED: known.notes[CHANGED]} if CHANGED in known.notes else {}
@@ -224,8 +223,7 @@ def pull(asked: Pull) -> WindowManifest:
         rows = joined(rows, known, window, deployment.lag, notes)
     if leaves_out(deployment):
         rows = without_waiting(rows, notes)
-    rows = asked.erased.without(rows) if asked.erased else rows
-    digest, schema = write_log(asked.path, types, rows, asked.observer)
+    digest, schema = write_log(asked.path, types, asked.erased.without(rows), asked.observer)
     return WindowManifest(
         rows=digest.rows,
         digest=digest.hexdigest(),
@@ -247,8 +245,7 @@ def known_types(source: Source, settings: Mapped, notes: dict[str, Any]) -> dict
     """Return the log's columns and types over all parts of the source with a schema before reading."""
     types: dict[str, pa.DataType] = {}
     for part, schema in source.schemas():
-        chosen = selection(schema.names, settings.columns)
-        require_time(chosen, part, schema.names, settings)
+        chosen = selection(schema.names, settings.columns, ["event_time"], part)
         notes["source_columns"] = sorted({*notes.get("source_columns", ()), *schema.names})
         for column, name in chosen.items():
             found = target_type(column, schema.field(name).type)
@@ -275,8 +272,7 @@ def in_contract(
     """
     start, end = pa.scalar(window.start, TIME), pa.scalar(window.end, TIME)
     for batch in batches:
-        chosen = selection(batch.schema.names, settings.columns)
-        require_time(chosen, "the source", batch.schema.names, settings)
+        chosen = selection(batch.schema.names, settings.columns, ["event_time"])
         rows = pa.record_batch(
             {column: convert(column, batch.column(name), settings) for column, name in chosen.items()}
         )
@@ -298,13 +294,6 @@ def in_contract(
             yield rows
 
 
-def require_time(chosen: dict[str, str], part: str, names: list[str], settings: Mapped) -> None:
-    """Raise :class:`InputError` when there is no column for the event time."""
-    if "event_time" not in chosen:
-        wanted = settings.columns.get("event_time", "event_time")
-        raise InputError(f"{part} has no column {wanted!r} for event_time; it has: {', '.join(names)}")
-
-
 def extracted(directory: Path) -> list[Path]:
     """Return the windows of a deployment, oldest first; wait for an extraction that is placing one."""
     if not directory.is_dir():
@@ -316,11 +305,10 @@ def extracted(directory: Path) -> list[Path]:
 
 def rows_of(path: Path, erased: Erased) -> int:
     """Count the rows of erased users in a Parquet file with the log's columns."""
-    with open_parquet(path) as file:
-        if "user_id" not in file.schema_arrow.names:
-            return 0
-        users = (batch.column(0) for batch in file.iter_batches(columns=["user_id"]))
-        return sum(pc.sum(erased.rows(each)).as_py() or 0 for each in users)
+    if "user_id" not in stored_schema(path).names:
+        return 0
+    users = (batch.column(0) for batch in stored_batches(path, ["user_id"]))
+    return sum(pc.sum(erased.rows(each)).as_py() or 0 for each in users)
 
 
 def erase_window(window: Path, erased: Erased, observer: Observer | None = None) -> WindowManifest:
@@ -333,9 +321,8 @@ def erase_window(window: Path, erased: Erased, observer: Observer | None = None)
     manifest = WindowManifest.read(window)
     with tempfile.TemporaryDirectory(prefix=f".{window.name}.", dir=window.parent) as temporary:
         path = Path(temporary) / LOG
-        with open_parquet(manifest.path) as file:
-            types = {each.name: each.type for each in file.schema_arrow}
-            digest, _ = write_log(path, types, erased.without(file.iter_batches()), observer)
+        types = {each.name: each.type for each in stored_schema(manifest.path)}
+        digest, _ = write_log(path, types, erased.without(stored_batches(manifest.path)), observer)
         written = replace(
             manifest,
             rows=digest.rows,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.ids import IdIndex
-from slc_ops.base.parquet import open_parquet, read_parquet
+from slc_ops.base.parquet import read_parquet, stored_schema
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import TIME, convert, selection
 from slc_ops.intake.sources import Source
@@ -87,15 +87,9 @@ def read_labels(source: Source, settings: Mapped, span: Window) -> Labels:
     times: list[np.ndarray] = []
     start, end = pa.scalar(span.start, TIME), pa.scalar(span.end, TIME)
     for batch in source.batches():
-        chosen = selection(batch.schema.names, settings.columns)
-        for column in ("event_id", "label"):
-            if column not in chosen:
-                wanted = settings.columns.get(column, column)
-                raise InputError(
-                    f"the labels have no column {wanted!r} for {column}; they have: "
-                    f"{', '.join(batch.schema.names)}"
-                )
-        rows = {name: convert(name, batch.column(chosen[name]), settings) for name in ("event_id", "label")}
+        needed = ["event_id", "label"]
+        chosen = selection(batch.schema.names, settings.columns, needed, "the source of labels")
+        rows = {name: convert(name, batch.column(chosen[name]), settings) for name in needed}
         if (kind := rows["label"].type) not in (pa.int64(), pa.float64()):
             raise InputError(f"the labels' column label is {kind}; expected whole numbers, 0 or 1")
         usable = pc.and_(rows["event_id"].is_valid(), rows["label"].is_valid())
@@ -173,7 +167,6 @@ def changed_labels(old: Path, new: Path) -> int:
 
 def has_labels(path: Path) -> bool:
     """Return True when a log has event ids and numeric labels."""
-    with open_parquet(path) as file:
-        schema = file.schema_arrow
+    schema = stored_schema(path)
     numeric = "label" in schema.names and pa.types.is_primitive(schema.field("label").type)
     return numeric and "event_id" in schema.names

@@ -13,15 +13,12 @@ from pyarrow import types as pt
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.hashing import ContentDigest, column_hashes
-from slc_ops.base.parquet import log_writer
-from slc_ops.intake.contract import ALLOWED_TYPES, cast, common_type
+from slc_ops.base.parquet import SPAN, log_writer
+from slc_ops.intake.contract import ALLOWED_TYPES, TIME, cast, common_type
 from slc_ops.settings.sources import CONTRACT_COLUMNS
 
 if TYPE_CHECKING:
     from slc_ops.intake.manifest import WindowManifest
-
-SPAN = 1 << 16
-"""Rows that are hashed and observed together; they fit into a processor's cache."""
 
 ROW_GROUP = 4 * SPAN
 
@@ -100,9 +97,10 @@ def row_groups(types: dict[str, pa.DataType], batches: Iterable[pa.RecordBatch])
 def schema_of(types: dict[str, pa.DataType]) -> pa.Schema:
     """Return the columns in the contract's order; one without any value has its first allowed type."""
     known = {name: types[name] for name in CONTRACT_COLUMNS if name in types}
-    return pa.schema(
-        {name: pa_type(ALLOWED_TYPES[name][0]) if pt.is_null(kind) else kind for name, kind in known.items()}
-    )
+    for name, kind in known.items():
+        if pt.is_null(kind):
+            known[name] = TIME if name == "event_time" else pa.type_for_alias(ALLOWED_TYPES[name][0])
+    return pa.schema(known)
 
 
 def new_log(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
@@ -129,8 +127,3 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         common_type(field.name, field.type, values.type)
         columns.append(cast(field.name, values, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def pa_type(name: str) -> pa.DataType:
-    """Return the Arrow type of a name."""
-    return pa.timestamp("us", "UTC") if name.startswith("timestamp") else pa.type_for_alias(name)

@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from slc_ops.base.files import replacing
 from slc_ops.base.hashing import column_hashes, combined_hashes, distinct
-from slc_ops.base.parquet import read_parquet, write_parquet
+from slc_ops.base.parquet import read_parquet, stored_batches, write_parquet
 from slc_ops.base.text import count
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.result import Finding
 from slc_ops.quality.rows import WEIGHT_LIMIT
 from slc_ops.rows.reading import with_offsets
-from slc_ops.rows.stored import stored_batches
 
 _log = logging.getLogger(__name__)
 CODE = "user_item_limited"

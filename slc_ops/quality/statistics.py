@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from slc_ops.base.digests import digest_json
 from slc_ops.base.files import replacing, stored_under, understanding, write_json
-from slc_ops.base.parquet import read_parquet, write_parquet
+from slc_ops.base.parquet import read_parquet, stored_batches, write_parquet
 from slc_ops.base.window import Window, day_start
 from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
@@ -22,7 +22,7 @@ from slc_ops.quality.passes import HOUR, MAX_EXAMPLES, Pass, short, taken
 from slc_ops.quality.rows import DUPLICATE
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.reading import with_offsets
-from slc_ops.rows.stored import later_occurrences, repeated, stored_batches
+from slc_ops.rows.stored import later_occurrences, repeated
 
 FILE = "statistics.json"
 ITEMS = "items.parquet"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slc_ops.base.digests import digest_json
 from slc_ops.base.files import read_json, replacing, write_json
-from slc_ops.base.parquet import log_writer, open_parquet
+from slc_ops.base.parquet import log_writer, stored_batches, stored_schema
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from slc_ops.settings.environment import Installation
@@ -80,12 +80,9 @@ def rows_of(window: PlannedWindow, version: str, engine: "Engine") -> PlannedWin
     key = digest_json([window.rows_key, version])
     target = window.log.parent / f"backbone-{key[:16]}.parquet"
     if not target.exists():
-        with (
-            open_parquet(window.log) as file,
-            replacing(target) as temporary,
-            log_writer(temporary, file.schema_arrow) as part,
-        ):
-            for batch in file.iter_batches():
+        schema = stored_schema(window.log)
+        with replacing(target) as temporary, log_writer(temporary, schema) as part:
+            for batch in stored_batches(window.log):
                 part.write_batch(batch.filter(pc.equal(batch.column(COLUMN), version)))
     keep_sums(target, key, engine)
     return replace(window, log=target, rows_key=key)

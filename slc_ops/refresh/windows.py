@@ -54,13 +54,13 @@ def extract(installation: Installation, name: str, window: Window) -> list[Windo
     Raises:
         NoRows: The newest window is empty; an empty past window is skipped.
     """
-    from slc_ops.intake.sources import reader_of
+    from slc_ops.intake.sources import open_source
 
     deployment, home = installation.deployment(name), installation.sources or installation.home
 
     def reads() -> list[Data]:
         both = [each for each in (deployment.source, deployment.labels) if each is not None]
-        return [data for each in both for data in reader_of(each).datasets(each, home)]
+        return [data for each in both for data in open_source(each, home, window).datasets()]
 
     with lineage("extract", name, window, reads, silent=installation.rehearsal) as written:
         found, newest = _extracted(installation, name, window, deployment, home)

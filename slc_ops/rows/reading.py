@@ -159,9 +159,12 @@ def converted(
                 convert(batch.column(0), *extra, position)
             except BadRowsError as another:
                 count += another.count if another.rule == error.rule else 0
-        raise error.counted(count, source.describe(), called) from None
+        whole = BadRowsError(error.column, error.rule, count, error.first, error.value)
+        whole.where, whole.called = source.describe(), called
+        raise whole from None
     except ColumnError as error:
-        raise error.at(source.describe(), rename.get(error.column, error.column)) from None
+        error.where, error.called = source.describe(), rename.get(error.column, error.column)
+        raise
 
 
 def _widest(types: list[pa.DataType]) -> pa.DataType:

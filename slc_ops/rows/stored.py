@@ -1,7 +1,7 @@
 """The rows of a stored log as written: passed to an observer, or divided into good and bad ones."""
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,26 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.hashing import column_hashes, distinct, value_hashes
-from slc_ops.base.parquet import digest_log, open_parquet
-from slc_ops.intake.writing import SPAN, Watcher
+from slc_ops.base.parquet import digest_log, stored_batches, stored_schema
+from slc_ops.intake.writing import Watcher
 from slc_ops.rows.reading import with_offsets
 
 Divide = Callable[[Iterable[pa.RecordBatch], pa.Schema, np.ndarray, Path, Path | None], int]
 """Writes the bad rows of some batches to one file and the good ones to another (None: nowhere), and returns
 the number of bad ones. Arguments: the batches, their schema and the numbers of rows with an earlier event_id.
 It runs where the rows are."""
-
-
-def stored_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the log in batches that fit into a processor's cache, as extraction does for observers."""
-    with open_parquet(path) as file:
-        yield from file.iter_batches(batch_size=SPAN, columns=columns)
-
-
-def stored_schema(path: Path) -> pa.Schema:
-    """Return the columns of a log."""
-    with open_parquet(path) as file:
-        return file.schema_arrow
 
 
 def show(path: Path, observer: Watcher) -> None:

@@ -18,10 +18,11 @@ _log = logging.getLogger(__name__)
 
 def default_cache() -> Path:
     """Return ``SLC_OPS_HOME/serving``, or a directory in the user's cache."""
-    from slc_ops.settings.environment import ServingVariables
+    from slc_ops.settings.environment import PlaceVariables
 
-    if home := ServingVariables.read().home:
-        return home.absolute() / "serving"
+    found = PlaceVariables.read()
+    if "home" in found.model_fields_set:  # the default home is for installations, not for serving hosts
+        return found.home.absolute() / "serving"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slc-ops" / "serving"
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from slc_ops.base.errors import UnknownMethod
+from slc_ops.base.errors import SettingsError
 from slc_ops.base.methods import METHODS, method_named
 from slc_ops.base.names import valid_name
 from slc_ops.base.window import Cadence, Window, day_start
@@ -19,7 +19,7 @@ from slc_ops.settings.window import Duration, Schedule, WindowGrid, as_schedule
 def _known_method(name: str) -> str:
     try:
         return method_named(name).name
-    except UnknownMethod as error:
+    except SettingsError as error:
         raise ValueError(str(error)) from None  # pydantic collects ValueErrors
 
 

@@ -9,8 +9,6 @@ from pydantic import ValidationError
 
 from slc_ops.base.errors import SettingsError
 
-WHERE = "SLC_OPS_DEPLOYMENTS to another file or folder"
-
 if TYPE_CHECKING:
     from slc_ops.settings.deployments import Deployment
     from slc_ops.settings.yaml_file import Entry
@@ -46,7 +44,8 @@ def read_deployments(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEnt
     files = sorted(each for each in path.iterdir() if each.suffix in (".yaml", ".yml"))
     if not files:
         raise SettingsError(
-            f"the folder of deployments {path} holds no file *.yaml; write one, or set {WHERE}"
+            f"the folder of deployments {path} holds no file *.yaml; write one, or set SLC_OPS_DEPLOYMENTS "
+            "to another file or folder"
         )
     good: dict[str, Deployment] = {}
     broken: list[BrokenEntry] = []
@@ -69,7 +68,7 @@ def read_deployments(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEnt
 
 
 def _read_file(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEntry]]":
-    # Imported here, because the schema and its reader import each other.
+    # Imported on use: commands without deployments need neither the schema nor PyYAML.
     from slc_ops.settings.deployments import Deployments
     from slc_ops.settings.yaml_file import Fault, read_entries, value_of
 

@@ -5,14 +5,14 @@ does not break ``slc-ops status``. Variables of other programs (Airflow, MLflow'
 that ``url_env`` names) are read by the code that uses them.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.names import model_name
@@ -25,26 +25,19 @@ NOT_SHOWN = ("_TOKEN", "_SECRET", "_URL", "_URI")
 """Suffixes of variables that may contain secrets: error messages omit the value."""
 
 
-class Variables(BaseSettings):
+class Variables(BaseModel):
     """A group of variables, named by the fields' aliases; an empty variable counts as unset."""
 
-    model_config = SettingsConfigDict(
-        env_ignore_empty=True, case_sensitive=True, extra="ignore", frozen=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
     @classmethod
-    def read(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read the variables of this process, or of ``environment`` alone.
+    def read(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """Read the variables of this process, or of another environment.
 
         Raises :class:`~slc_ops.base.errors.SettingsError` with the variable, the value found and the rule.
         """
-        given: dict[str, Any] = {}
-        if environment is not None:
-            for field in cls.model_fields.values():
-                name = str(field.validation_alias)
-                given[name] = environment.get(name) or field.default
         try:
-            return cls(**given)
+            return cls.model_validate({name: value for name, value in environment.items() if value})
         except ValidationError as error:
             raise SettingsError("; ".join(cls._complaint(found) for found in error.errors())) from None
 
@@ -93,12 +86,6 @@ class PlaceVariables(Variables):
         "SLC_OPS_ARTIFACT_ROOT",
         about="artifacts, if MLflow is a file and not a server; unset: `$SLC_OPS_HOME/mlflow/artifacts`",
     )
-
-
-class ServingVariables(Variables):
-    """Variables of a serving host, where the home has no default."""
-
-    home: Path | None = variable("SLC_OPS_HOME")
 
 
 class TerminalVariables(Variables):

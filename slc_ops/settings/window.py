@@ -4,7 +4,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slc_ops.base.window import MONDAY, Cadence
 from slc_ops.settings.blocks import SettingsBlock, Zone
@@ -70,15 +70,12 @@ class Schedule(SettingsBlock):
     has its event.
     """
 
-    cron: str | None = Field(default=None, description="cron expression in the window's zone")
+    cron: Annotated[str, AfterValidator(cron_expression)] | None = Field(
+        default=None, description="cron expression in the window's zone"
+    )
     asset: str | None = Field(
         default=None, min_length=1, description="name or URI of the Airflow asset to wait for"
     )
-
-    @field_validator("cron")
-    @classmethod
-    def _a_cron_expression(cls, cron: str | None) -> str | None:
-        return None if cron is None else cron_expression(cron)
 
     @model_validator(mode="after")
     def _something(self) -> Self:

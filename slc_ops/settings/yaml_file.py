@@ -164,17 +164,15 @@ def complaint(error: yaml.YAMLError) -> tuple[int | None, str]:
 def line_at(entry: Entry, location: tuple[int | str, ...]) -> int:
     """Return the line of a value inside an entry, or of its nearest ancestor."""
     key, node = entry
-    line = line_of(key)
     for step in location:
-        inside: dict[int | str, tuple[yaml.Node, yaml.Node]] = {}
+        inside: dict[int | str, Entry] = {}
         if isinstance(node, yaml.MappingNode):
             inside = {text_of(name): (name, value) for name, value in node.value}
         elif isinstance(node, yaml.SequenceNode):
             inside = {position: (value, value) for position, value in enumerate(node.value)}
         if step in inside:  # skip steps that are not in the file (the kind of a union)
             key, node = inside[step]
-            line = line_of(key)
-    return line
+    return line_of(key)
 
 
 def text_of(key: yaml.Node) -> str:

@@ -6,8 +6,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slc_ops.base import parquet
 from slc_ops.base.errors import DamagedFile, MissingFile
-from slc_ops.base.parquet import digest_log, open_parquet, part_name, parts_of, read_parquet, write_parquet
+from slc_ops.base.parquet import (
+    digest_log,
+    part_name,
+    parts_of,
+    read_parquet,
+    stored_batches,
+    stored_schema,
+    write_parquet,
+)
 
 ROWS = pa.table({"item_id": list("abcdefghij"), "label": [0, 1] * 5})
 
@@ -23,14 +32,14 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_parts_are_read_in_order_as_one_log(folder: Path) -> None:
+def test_the_parts_are_read_in_order_as_one_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [part.name[:10] for part in parts_of(folder)] == ["part-00000", "part-00002", "part-00011"]
     assert read_parquet(folder).equals(ROWS)
     assert read_parquet(folder, ["label"]).column_names == ["label"]
-    with open_parquet(folder) as log:
-        assert log.schema_arrow == ROWS.schema
-        assert [batch.num_rows for batch in log.iter_batches(batch_size=2)] == [2, 1, 2, 2, 2, 1]
-        assert pa.Table.from_batches(log.iter_batches(columns=["item_id"])).column_names == ["item_id"]
+    assert stored_schema(folder) == ROWS.schema
+    assert pa.Table.from_batches(stored_batches(folder, ["item_id"])).column_names == ["item_id"]
+    monkeypatch.setattr(parquet, "SPAN", 2)
+    assert [batch.num_rows for batch in stored_batches(folder)] == [2, 1, 2, 2, 2, 1]
 
 
 def test_the_digest_covers_every_part(folder: Path) -> None:

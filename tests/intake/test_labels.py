@@ -177,6 +177,6 @@ def test_missing_labels_give_one_line_and_no_window(lakes: Path, tmp_path: Path)
         pull(lakes, tmp_path, nowhere)
     assert "\n" not in str(refusal.value)
     other = deployment(labels={"kind": "lake", "path": "parts/labels", "columns": {"label": "outcome"}})
-    with pytest.raises(InputError, match="the labels have no column 'outcome' for label"):
+    with pytest.raises(InputError, match="the source of labels has no column 'outcome' for label"):
         pull(lakes, tmp_path, other)
     assert not list((tmp_path / "windows").glob("2*"))

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slc_ops.base import parquet
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.files import read_json
 from slc_ops.intake import writing
@@ -15,7 +16,6 @@ from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import FILE, ITEMS, RowStatistics
 from slc_ops.quality.verdict import Baseline, validate
-from slc_ops.rows import stored
 from slc_ops.settings.sources import FilesSource
 from tests.quality.lake_bench import NEWEST, Bench
 from tests.quality.test_broken_windows import CASES, Case, case_id
@@ -83,7 +83,7 @@ def test_the_statistics_equal_those_of_the_stored_rows(
 ) -> None:
     """Also with many spans and row groups, and with other batches of the source."""
     monkeypatch.setattr(writing, "SPAN", 128)
-    monkeypatch.setattr(stored, "SPAN", 128)
+    monkeypatch.setattr(parquet, "SPAN", 128)
     monkeypatch.setattr(writing, "ROW_GROUP", 512)
     case.damage(bench)
     seen, unseen = observed(bench, "seen"), not_observed(bench, "unseen")

@@ -20,7 +20,7 @@ from slc_ops.base.code_version import code_version
 from slc_ops.base.digests import digest_file
 from slc_ops.base.files import replacing_directory
 from slc_ops.base.hashing import column_hashes, combined_hashes, value_hashes
-from slc_ops.base.parquet import digest_parts, part_name
+from slc_ops.base.parquet import SPAN, digest_parts, part_name, stored_schema
 from slc_ops.base.window import Window
 from slc_ops.engines.spark.cluster import (
     ANSWER,
@@ -36,12 +36,11 @@ from slc_ops.engines.spark.cluster import (
 from slc_ops.engines.spark.log import frame_of
 from slc_ops.engines.spark.parts import drop_unfinished
 from slc_ops.engines.spark.splits import Split
-from slc_ops.intake.writing import SPAN
 from slc_ops.quality.passes import IDENTITY, MAX_EXAMPLES, Pass, merged, taken
 from slc_ops.quality.rows import failures, row_checks
 from slc_ops.quality.statistics import Repeats, RowStatistics
 from slc_ops.rows.reading import ParquetSource, with_offsets
-from slc_ops.rows.stored import Divide, stored_schema
+from slc_ops.rows.stored import Divide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,9 +24,8 @@ class Source(ABC):
     def __init__(self, source: Any, home: Path, window: Window) -> None:
         """Open a window of the source; paths are relative to ``home``."""
 
-    @staticmethod
     @abstractmethod
-    def datasets(source: Any, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data sets of the source, for lineage."""
 
     @abstractmethod
@@ -46,13 +45,8 @@ class Source(ABC):
         """Yield at least the window's rows, in batches of bounded size."""
 
 
-def reader_of(source: Mapped) -> type[Source]:
-    """Return the reader of a source's kind."""
-    module, _, name = READERS[type(source)].partition(":")
-    reader: type[Source] = getattr(import_module(module), name)
-    return reader
-
-
 def open_source(source: Mapped, home: Path, window: Window) -> Source:
     """Open a window of a deployment's source; paths are relative to ``home``."""
-    return reader_of(source)(source, home, window)
+    module, _, name = READERS[type(source)].partition(":")
+    reader: type[Source] = getattr(import_module(module), name)
+    return reader(source, home, window)

@@ -6,7 +6,7 @@
 import re
 import uuid
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import datetime
 from decimal import Decimal
 from importlib import import_module
@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from slc_ops.base.errors import InputError, SourceUnavailable
-from slc_ops.base.threads import made_ahead
-from slc_ops.intake.sources.bounds import BOUND, Patience, in_time, one_line
+from slc_ops.intake.sources.bounds import BOUND, Patience, limited, one_line
 from slc_ops.intake.sources.drivers import DRIVERS, Driver
 from slc_ops.settings.sources import SqlSource
 
@@ -29,17 +28,14 @@ def has_driver(backend: str) -> bool:
     return backend in DRIVERS and find_spec(DRIVERS[backend].module) is not None
 
 
-def arrow_batches(
-    url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the query, at most ``batch_rows`` at a time; a thread fetches ahead."""
-    return made_ahead(fetched(url, source, bounds, shown), depth=3)
-
-
 def fetched(
     url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of the query with the window's bounds as parameters of it, or of the session."""
+    """Yield the rows of the query, at most ``batch_rows`` at a time.
+
+    The window's bounds are parameters of the query, or of the session. After ``limit_seconds`` the query is
+    cancelled: some drivers retry for ever.
+    """
     import adbc_driver_manager as manager
 
     driver = DRIVERS[url.get_backend_name()]
@@ -48,12 +44,13 @@ def fetched(
     values = [driver.value(bounds[name]) for name in BOUND.findall(source.query)]
     where = {} if address is None else {"uri": address}
     dbapi = import_module(f"{driver.module}.dbapi")
+    clock = Patience(source.limit_seconds)
     try:
         opened = dbapi.connect(**where, db_kwargs=options, autocommit=driver.remember is None)
         with closing(opened) as connection, connection.cursor() as cursor:
             if driver.remember is not None:
                 driver.remember(connection, bounds)
-            with limited(cursor, source, shown) as clock:
+            with limited(clock, cursor.adbc_cancel):
                 cursor.adbc_statement.set_options(**driver.statement)
                 cursor.execute(query, values if driver.remember is None else None)
                 for batch in clock.with_each(iter(cursor.fetch_record_batch())):
@@ -61,6 +58,10 @@ def fetched(
                     yield from cut(batch.columns, names, source.batch_rows)
     except (manager.Error, pa.ArrowException, OSError) as error:
         text = one_line(str(error)[max(str(error).find("ERROR:"), 0) :])  # drops the query before it
+        if clock.is_over():
+            raise SourceUnavailable(
+                f"{shown} took longer than limit_seconds: {source.limit_seconds}; {text}"
+            ) from None
         if driver.may_pass(error, text):
             raise SourceUnavailable(f"the database {shown} failed: {text}") from None
         raise refusal(shown, text) from None
@@ -86,22 +87,6 @@ def only_reading(query: str, driver: Driver, shown: str) -> str:
     if not re.match(r"\s*(select|with)\b", query, re.IGNORECASE):
         raise InputError(f"the query for {shown} must begin with SELECT or WITH: a source may only read")
     return query
-
-
-@contextmanager
-def limited(cursor: Any, source: SqlSource, shown: str) -> Iterator[Patience]:
-    """Cancel the query after ``limit_seconds``: some drivers retry for ever."""
-    import adbc_driver_manager as manager
-
-    with in_time(source.limit_seconds, cursor.adbc_cancel) as clock:
-        try:
-            yield clock
-        except (manager.Error, pa.ArrowException, OSError) as error:
-            if not clock.is_over():
-                raise
-            raise SourceUnavailable(
-                f"{shown} took longer than limit_seconds: {source.limit_seconds}; {one_line(error)}"
-            ) from None
 
 
 def cut(columns: list[pa.Array], names: list[str], rows: int) -> Iterator[pa.RecordBatch]:

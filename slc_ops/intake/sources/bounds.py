@@ -70,12 +70,12 @@ class Patience:
 
 
 @contextmanager
-def in_time(seconds: float, interrupt: Callable[[], object], *, whole: bool = False) -> Iterator[Patience]:
+def limited(patience: Patience, interrupt: Callable[[], object]) -> Iterator[None]:
     """Call ``interrupt`` from a thread after the limit, for databases without a time limit of their own."""
-    patience, done = Patience(seconds, whole=whole), threading.Event()
+    done = threading.Event()
 
     def watch() -> None:
-        while not done.wait(min(0.1, seconds)):
+        while not done.wait(min(0.1, patience.seconds)):
             if patience.is_over():
                 interrupt()
                 return
@@ -83,7 +83,7 @@ def in_time(seconds: float, interrupt: Callable[[], object], *, whole: bool = Fa
     thread = threading.Thread(target=watch, name="slc-ops-patience", daemon=True)
     thread.start()
     try:
-        yield patience
+        yield
     finally:
         done.set()
         thread.join()

@@ -47,14 +47,13 @@ class Delta(Source):
 
     def __init__(self, source: DeltaSource, home: Path, window: Window) -> None:
         require("a Delta table", "tables")
-        self.source, self.window = source, window
+        self.source, self.home, self.window = source, home, window
         self.filesystem, self.root = locate(source, home)
         self.parts = Parts(self.filesystem, source, window, inside=True)
 
-    @staticmethod
-    def datasets(source: DeltaSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data set for lineage."""
-        return [at(source.path, home)]
+        return [at(self.source.path, self.home)]
 
     def describe(self) -> dict[str, Any]:
         """Return the table and its version."""

@@ -12,9 +12,9 @@ from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.extras import require
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
-from slc_ops.intake.dataset_names import at, tables_of
+from slc_ops.intake.dataset_names import tables_of
 from slc_ops.intake.sources import Source
-from slc_ops.intake.sources.bounds import BOUND, bounds, in_time, one_line
+from slc_ops.intake.sources.bounds import BOUND, Patience, bounds, limited, one_line
 from slc_ops.settings.sources import DuckdbSource
 
 if TYPE_CHECKING:
@@ -40,11 +40,10 @@ class Duckdb(Source):
         self.selects = source.query is not None
         self.path = home / source.path
 
-    @staticmethod
-    def datasets(source: DuckdbSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data sets for lineage."""
-        tables = [source.table] if source.table else tables_of(source.query or "")
-        return [Data(f"duckdb://{at(source.path, home).name}", table) for table in tables]
+        tables = [self.source.table] if self.source.table else tables_of(self.source.query or "")
+        return [Data(f"duckdb://{self.path}", table) for table in tables]
 
     def describe(self) -> dict[str, Any]:
         """Return the file with its table or the digest of the query."""
@@ -70,7 +69,8 @@ class Duckdb(Source):
         with closing(connection), self._asking():
             connection.execute(IN_UTC)
             query, values = self._asked(connection)
-            with in_time(self.source.limit_seconds, connection.interrupt, whole=True) as clock:
+            clock = Patience(self.source.limit_seconds, whole=True)
+            with limited(clock, connection.interrupt):
                 reader: Any = connection.sql(query, params=values or None).to_arrow_reader(BATCH_ROWS)
                 yield from clock.with_each(iter(reader))
 

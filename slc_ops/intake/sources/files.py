@@ -14,7 +14,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.base.lineage import Data
 from slc_ops.base.tabular import TabularFile
 from slc_ops.base.window import Window
-from slc_ops.intake.contract import NUMBERS
+from slc_ops.intake.contract import NUMBERS, TEXTS
 from slc_ops.intake.dataset_names import at
 from slc_ops.intake.sources import Source
 from slc_ops.intake.sources.locations import reading, refuse_tables
@@ -25,14 +25,11 @@ class Files(Source):
     """All rows of the named files; extraction filters those of the window."""
 
     def __init__(self, source: FilesSource, home: Path, window: Window) -> None:
-        self.source = source
-        self.home = home
-        self._opened: dict[Path, TabularFile] = {}
+        self.source, self.home = source, home
 
-    @staticmethod
-    def datasets(source: FilesSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data sets for lineage."""
-        return [at(path, home) for path in source.paths]
+        return [at(path, self.home) for path in self.source.paths]
 
     def describe(self) -> dict[str, Any]:
         """Return the paths as configured."""
@@ -57,33 +54,29 @@ class Files(Source):
         refuse_tables("paths", marks_around(found))
         return sorted(found)
 
-    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Yield the columns of each file."""
+    @cached_property
+    def tables(self) -> dict[str, TabularFile]:
+        """Return the files by path, with the contract's types for CSV: ids stay text (007 is not 7)."""
+        time = pa.string() if self.source.epoch_unit is None else pa.int64()
+        types: dict[str, pa.DataType] = dict.fromkeys(TEXTS, pa.string())
+        types |= dict.fromkeys(NUMBERS, pa.float64()) | {"event_time": time}
+        named = {self.source.columns.get(name, name): each for name, each in types.items()}
+        found = {}
         for path in self.files:
             with reading(str(path), LOCAL):
-                yield str(path), self._open(path).schema
+                found[str(path)] = TabularFile(path, types=named, strict=True, check_utf8=False)
+        return found
+
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
+        """Yield the columns of each file."""
+        for path, file in self.tables.items():
+            yield path, file.schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows, file by file."""
-        for path in self.files:
-            with reading(str(path), LOCAL):
-                yield from self._open(path).batches()
-
-    def _open(self, path: Path) -> TabularFile:
-        """Open a file with the contract's types for CSV: ids stay text (007 is not 7), times too."""
-        if path not in self._opened:
-            rename = self.source.columns
-            texts = ["event_id", "user_id", "item_id", "group_id", "backbone_version"]
-            epochs = [] if self.source.epoch_unit is None else ["event_time"]
-            self._opened[path] = TabularFile(
-                path,
-                text=[rename.get(name, name) for name in (texts if epochs else [*texts, "event_time"])],
-                numbers=[rename.get(name, name) for name in NUMBERS],
-                integers=[rename.get(name, name) for name in epochs],
-                strict=True,
-                check_utf8=False,
-            )
-        return self._opened[path]
+        for path, file in self.tables.items():
+            with reading(path, LOCAL):
+                yield from file.batches()
 
 
 def marks_around(files: Iterable[Path]) -> Iterator[str]:

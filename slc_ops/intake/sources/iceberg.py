@@ -32,10 +32,9 @@ class Iceberg(Source):
         require("an Iceberg table", "tables")
         self.source, self.home, self.window = source, home, window
 
-    @staticmethod
-    def datasets(source: IcebergSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data set for lineage."""
-        return [Data(f"iceberg://{source.catalog}", source.table)]
+        return [Data(f"iceberg://{self.source.catalog}", self.source.table)]
 
     def describe(self) -> dict[str, Any]:
         """Return the table and its snapshot."""
@@ -135,14 +134,8 @@ class Iceberg(Source):
             # A requested snapshot has the columns of its time; the newest has the current ones.
             scan = self._table.scan(snapshot_id=None if self.source.as_of is None else self._snapshot)
             fields = {field.name: field for field in scan.projection().fields}
-            chosen = selection(fields, self.source.columns)
-            time = fields.get(chosen.get("event_time", ""))
-            if time is None:
-                wanted = self.source.columns.get("event_time", "event_time")
-                raise InputError(
-                    f"{self.source.table} has no column {wanted!r} for event_time; "
-                    f"it has: {', '.join(fields)}"
-                )
+            chosen = selection(fields, self.source.columns, ["event_time"], self.source.table)
+            time = fields[chosen["event_time"]]
             if isinstance(time.field_type, TimestamptzType):
                 start, end = (each.isoformat() for each in (self.window.start, self.window.end))
                 e: Any = expressions  # the declared signatures are wrong

@@ -31,15 +31,15 @@ class Lake(Source):
     """
 
     def __init__(self, source: LakeSource, home: Path, window: Window) -> None:
-        self.source, self.window, self.zone = source, window, ZoneInfo(window.zone)
+        self.source, self.home, self.window = source, home, window
+        self.zone = ZoneInfo(window.zone)
         self.selects = source.partition is not None
         self.filesystem, self.root = locate(source, home)
         self.parts = Parts(self.filesystem, source, window, inside=not self.selects)
 
-    @staticmethod
-    def datasets(source: LakeSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data set for lineage."""
-        return [at(source.path, home)]
+        return [at(self.source.path, self.home)]
 
     def describe(self) -> dict[str, Any]:
         """Return the path as configured."""

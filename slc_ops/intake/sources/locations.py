@@ -25,14 +25,15 @@ def locate(source: Located, home: Path) -> tuple[pafs.FileSystem, str]:
     """Return a filesystem and the lake's path in it; local paths are relative to ``home``."""
     if "://" not in source.path:
         return pafs.LocalFileSystem(), str(home / source.path)
-    scheme, query = urlsplit(source.path).scheme, urlsplit(source.path).query
+    parts = urlsplit(source.path)
+    root = f"{parts.username or parts.netloc}{parts.path}".rstrip("/")  # Azure's container precedes "@"
     try:
-        if scheme in ("abfs", "abfss") and not query:
-            return azure(source)
-        if scheme in ("gs", "gcs") and not query:
-            return google(source)
+        if parts.scheme in ("abfs", "abfss") and not parts.query:
+            return azure(source), root
+        if parts.scheme in ("gs", "gcs") and not parts.query:
+            return google(source), root
         if source.endpoint or source.region or source.anonymous:
-            return s3(source)
+            return s3(source), root
         filesystem, root = pafs.FileSystem.from_uri(source.path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise InputError(f"{source.path} cannot be opened: {error}") from None
@@ -60,35 +61,31 @@ def refuse_tables(what: str, paths: Iterable[str]) -> None:
                 )
 
 
-def s3(source: Located) -> tuple[pafs.FileSystem, str]:
+def server(source: Located) -> dict[str, str]:
+    """Return the address of another server with the same API."""
+    endpoint = urlsplit(source.endpoint or "")
+    return {"endpoint_override": endpoint.netloc, "scheme": endpoint.scheme} if source.endpoint else {}
+
+
+def s3(source: Located) -> pafs.FileSystem:
     """Open S3 or a compatible server. Credentials come from the environment or the machine."""
-    parts = urlsplit(source.path)
-    endpoint = urlsplit(source.endpoint) if source.endpoint else None
-    filesystem = pafs.S3FileSystem(
-        endpoint_override=endpoint.netloc if endpoint else None,
-        scheme=endpoint.scheme if endpoint else "https",
-        region=source.region or ("us-east-1" if endpoint else None),
+    return pafs.S3FileSystem(
+        region=source.region or ("us-east-1" if source.endpoint else None),
         anonymous=source.anonymous,
         connect_timeout=10,
         request_timeout=PATIENCE,
+        **server(source),
     )
-    return filesystem, f"{parts.netloc}{parts.path}".rstrip("/")
 
 
-def google(source: Located) -> tuple[pafs.FileSystem, str]:
+def google(source: Located) -> pafs.FileSystem:
     """Open Google Cloud Storage or a compatible server; credentials come from the machine."""
-    parts = urlsplit(source.path)
-    endpoint = urlsplit(source.endpoint) if source.endpoint else None
-    filesystem = pafs.GcsFileSystem(
-        anonymous=source.anonymous,
-        endpoint_override=endpoint.netloc if endpoint else None,
-        scheme=endpoint.scheme if endpoint else "https",
-        retry_time_limit=timedelta(seconds=PATIENCE),
+    return pafs.GcsFileSystem(
+        anonymous=source.anonymous, retry_time_limit=timedelta(seconds=PATIENCE), **server(source)
     )
-    return filesystem, f"{parts.netloc}{parts.path}".rstrip("/")
 
 
-def azure(source: Located) -> tuple[pafs.FileSystem, str]:
+def azure(source: Located) -> pafs.FileSystem:
     """Open Azure blob storage: ``abfs://container@account.dfs.core.windows.net/prefix``.
 
     An account key or token comes from the environment; without one the identity of the machine or of the
@@ -107,13 +104,12 @@ def azure(source: Located) -> tuple[pafs.FileSystem, str]:
         for service in ("blob", "dfs"):
             where[f"{service}_storage_authority"] = endpoint.netloc
             where[f"{service}_storage_scheme"] = endpoint.scheme
-    filesystem = pafs.AzureFileSystem(
+    return pafs.AzureFileSystem(
         account,
         account_key=os.environ.get(AZURE_KEY),
         sas_token=os.environ.get(AZURE_TOKEN),
         **where,
     )
-    return filesystem, f"{parts.username}{parts.path}".rstrip("/")
 
 
 @contextmanager

@@ -15,10 +15,11 @@ from slc_ops.base.digests import digest_json
 from slc_ops.base.errors import SettingsError, SourceUnavailable
 from slc_ops.base.extras import MissingExtra
 from slc_ops.base.lineage import Data
+from slc_ops.base.threads import made_ahead
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import in_database
 from slc_ops.intake.sources import Source
-from slc_ops.intake.sources.adbc import arrow_batches, column_of, each_once, has_driver, refusal
+from slc_ops.intake.sources.adbc import column_of, each_once, fetched, has_driver, refusal
 from slc_ops.intake.sources.bounds import Patience, bounds, one_line
 from slc_ops.intake.sources.drivers import DRIVERS
 from slc_ops.settings.connections import Connection, find_connection
@@ -39,10 +40,9 @@ class Query(Source):
         self.source, self.window = source, window
         self.url = database_url(source, home)
 
-    @staticmethod
-    def datasets(source: SqlSource, home: Path) -> list[Data]:
+    def datasets(self) -> list[Data]:
         """Return the data sets for lineage."""
-        return in_database(database_url(source, home), source.query)
+        return in_database(self.url, self.source.query)
 
     def describe(self) -> dict[str, Any]:
         """Return the database and the digest of the query, without user and password."""
@@ -54,8 +54,8 @@ class Query(Source):
         """Yield the query's rows, ``batch_rows`` at a time: as Arrow if the ADBC driver is installed."""
         if not has_driver(self.url.get_backend_name()):
             return self.through_python()
-        values = bounds(self.source, self.window)
-        return arrow_batches(self.url, self.source, values, self._shown())
+        rows = fetched(self.url, self.source, bounds(self.source, self.window), self._shown())
+        return made_ahead(rows, depth=3)
 
     def through_python(self) -> Iterator[pa.RecordBatch]:
         """Yield the same rows through SQLAlchemy."""

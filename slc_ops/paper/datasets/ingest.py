@@ -127,7 +127,7 @@ def join_logits(rows: pa.Table, path: Path) -> tuple[pa.Table, dict[str, Any]]:
 def read_table(path: Path) -> pa.Table:
     """Read Parquet, CSV or Feather, according to the suffix."""
     try:
-        return TabularFile(path, text=["event_id"]).table()
+        return TabularFile(path, types={"event_id": pa.string()}).table()
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
 
