@@ -266,7 +266,7 @@ def _audited(
 def _renewal(installation: Installation, name: str, window: Window) -> dict[str, Any]:
     """Return the renewal in the last refresh of a window; empty without one."""
     found = list(outcomes(installation.refreshes(name), window))
-    return found[-1][-1][1].renewal if found else {}
+    return (found[-1][-1][1]["renewal"] or {}) if found else {}
 
 
 def _left_out_by_people(installation: Installation, name: str) -> dict[Window, str]:
