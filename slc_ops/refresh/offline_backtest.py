@@ -72,7 +72,7 @@ def run_backtest(
         window or newest_window(settings),
         settings=without_event_ids(settings),
         champion=reference,
-        leave_out=("publish", "promote"),
+        until="decide",
         off_grid=True,  # nothing is registered, so nothing can overlap
     )
     report = pipeline.write_report(plan, RefreshFiles(directory).report_page)

@@ -126,9 +126,10 @@ def _replayed(installation: Installation, name: str, window: Window) -> Replayed
     settings, registry = installation.deployment(name), Registry.open(installation)
     before, champion_then = _serving(registry, name), current_champion(installation, name)
     due = is_scheduled(window, settings.cadence, settings.refresh_every)
-    leave_out: tuple[pipeline.OptionalStep, ...] = () if due else ("decide", "publish", "promote")
     try:
-        plan = pipeline.refresh(installation, name, window, leave_out=leave_out, off_grid=True)
+        plan = pipeline.refresh(
+            installation, name, window, until="promote" if due else "backtest", off_grid=True
+        )
     except NoRows as missing:
         return ReplayedWindow(window, "missing", before, before, note=str(missing).split(";")[0])
     except (ValidationStopped, SelfTestFailed) as stopped:
