@@ -53,8 +53,6 @@ class Publication:
     """``training`` and ``evaluation`` → windows and digests."""
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     """Name in the run → a file or directory: report, figures, detectability, validation."""
-    keep_versions: int = 50
-    """Number of never-promoted versions to keep; older ones are deleted after publishing."""
 
     def __post_init__(self) -> None:
         model_name(self.deployment)

@@ -8,8 +8,8 @@
 
 import logging
 import tempfile
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,13 +32,13 @@ from slc_ops.registry.publication import (
 )
 from slc_ops.registry.rules import (
     Against,
-    act,
     changed_by,
     check_against,
     check_promotion,
     check_retirement,
     check_rollback,
     check_signed,
+    with_author,
 )
 from slc_ops.registry.tracking import typed
 from slc_ops.settings.environment import Installation, registered_model
@@ -78,6 +78,13 @@ class Registry:
         with typed(uri):
             return connect(uri, create=self._create, registry_uri=self.installation.registry_uri)
 
+    @contextmanager
+    def _mlflow(self) -> "Iterator[MlflowClient]":
+        """Use MLflow's client; its errors become :class:`RegistryError`."""
+        client = self.client
+        with typed(self.installation.tracking_uri):
+            yield client
+
     # --- moves ----------------------------------------------------------------------------------------
 
     def publish(self, publication: Publication) -> Version:
@@ -90,8 +97,7 @@ class Registry:
         from slc_ops.registry.publish import publish
 
         name = publication.deployment
-        client = self.client
-        with typed(self.installation.tracking_uri), self._publishing(name):
+        with self._mlflow() as client, self._publishing(name):
             version = self.ledger.published(publication.key)
             if version is not None:
                 self._project(name, expected=False)
@@ -99,7 +105,7 @@ class Registry:
             version = publish(client, self.installation, publication)
             self.ledger.record(version, publication.refers)
             self._project(name, expected=True)
-            self._clean_quietly(name, publication.keep_versions)
+            self._clean_quietly(name)
         return version
 
     def restate(self, version: Version, publication: Publication) -> None:
@@ -110,8 +116,7 @@ class Registry:
         """
         from slc_ops.registry.publish import restate
 
-        client = self.client
-        with typed(self.installation.tracking_uri), self._publishing(publication.deployment):
+        with self._mlflow() as client, self._publishing(publication.deployment):
             restate(client, version, publication)
 
     def _publishing(self, deployment: str) -> AbstractContextManager[None]:
@@ -156,8 +161,7 @@ class Registry:
             check_promotion(
                 candidate, champion, line, override=override, automatic=automatic, verdict=verdict
             )
-            said = act(person=not automatic, method=candidate.method)
-            entry = _with(evidence, request, said)
+            entry = with_author(evidence, request, person=not automatic, method=candidate.method)
             self._advance(
                 head, candidate, kind=kind, actor=actor, reason=reason, override=override, evidence=entry
             )
@@ -196,14 +200,11 @@ class Registry:
         version = self.ledger.version(deployment, target)
         moves = done is None and head.champion != target
         if moves:
-            said = act(
-                person=True,
-                method=version.method,
-                taken=self._version_or_none(deployment, head.champion),
-                windows=windows,
+            champion = self._version_or_none(deployment, head.champion)
+            entry = with_author(
+                None, request, person=True, method=version.method, taken=champion, windows=windows,
                 exclude=exclude_window,
-            )
-            entry = _with(None, request, said)
+            )  # fmt: skip
             self._advance(head, version, kind=ROLLBACK, actor=actor, reason=reason, evidence=entry)
         self._project(deployment, expected=moves)
         return version
@@ -216,7 +217,7 @@ class Registry:
         reason: str,
         evidence: Mapping[str, Any] | None = None,
         automatic: bool = False,
-        against: int | None = None,
+        against: Against | None = None,
         request: str | None = None,
         windows: int | None = None,
     ) -> ChampionChange:
@@ -239,8 +240,9 @@ class Registry:
         done = changed_by(line, request) or check_retirement(deployment, champion, line)
         if done is None:
             check_against(against, champion, line, deployment, automatic=automatic)
-            said = act(person=not automatic, method=None, taken=champion, windows=windows)
-            entry = _with(evidence, request, said)
+            entry = with_author(
+                evidence, request, person=not automatic, method=None, taken=champion, windows=windows
+            )
             done = self._advance(head, None, kind=RETIREMENT, actor=actor, reason=reason, evidence=entry)
         self._project(deployment, expected=True)
         return done
@@ -259,8 +261,7 @@ class Registry:
 
     def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
         """Set the aliases to the ledger's state; log a gap that no expected move explains."""
-        client = self.client
-        with typed(self.installation.tracking_uri):
+        with self._mlflow() as client:
             closed = project(client, self.ledger, deployment)
         if closed and not expected:
             for gap in closed:
@@ -302,9 +303,9 @@ class Registry:
         from slc_ops.registry.logged_model import download
 
         check_living(version)
-        client, name = self.client, registered_model(version.deployment)
+        name = registered_model(version.deployment)
         try:
-            with typed(self.installation.tracking_uri):
+            with self._mlflow() as client:
                 source = client.get_model_version(name, str(version.number)).source
                 return download(client, source, IN_MODEL, into)
         except RegistryError as error:
@@ -342,8 +343,7 @@ class Registry:
         from slc_ops.registry.audit import Finding, alias_findings
 
         try:
-            client = self.client
-            with typed(self.installation.tracking_uri):
+            with self._mlflow() as client:
                 found = alias_findings(client, self.ledger.head(deployment), self.ledger.line(deployment))
         except RegistryError as error:
             found = [Finding(deployment, "unreachable", str(error))]
@@ -364,20 +364,19 @@ class Registry:
                 repaired.append(said)
             if not line_findings(deployment, self.ledger.row(deployment), self.ledger.line(deployment)):
                 repaired += [str(gap) for gap in self._project(deployment, expected=True)]
-        with typed(self.installation.tracking_uri):
+        with self._mlflow():
             left = audit(self, deployment)
         return [Finding(deployment, "repaired", sentence) for sentence in repaired] + left
 
     # --- housekeeping ---------------------------------------------------------------------------------
 
-    def _clean_quietly(self, deployment: str, keep: int) -> None:
+    def _clean_quietly(self, deployment: str) -> None:
         """Delete old versions that were never champion; a failure must not fail the publication."""
         from slc_ops.registry.logged_model import clean
 
-        client = self.client
         try:
-            with typed(self.installation.tracking_uri):
-                clean(client, self.ledger, deployment, keep)
+            with self._mlflow() as client:
+                clean(client, self.ledger, deployment)
         except RegistryError as error:
             _log.warning("old versions of %s were not cleaned: %s", deployment, error)
 
@@ -407,7 +406,3 @@ class RehearsalRegistry(Registry):
 
     def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
         return []
-
-
-def _with(evidence: Mapping[str, Any] | None, request: str | None, said: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(evidence or {}) | ({} if request is None else {"request": request}) | dict(said)
