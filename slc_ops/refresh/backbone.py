@@ -96,10 +96,7 @@ def note_backbone(installation: Installation, plan: Plan) -> BackboneChange | No
     """Detect that the newest window has another backbone than the champion, and retire it by the rule.
 
     Runs before the backtest, because a champion of another backbone is not compared. Repeating the refresh
-    returns the same change. A window that ends no later than the champion's changes nothing.
-
-    Returns:
-        The change, or None without one.
+    returns the same change. A window that ends no later than the champion's changes nothing: None.
     """
     from slc_ops.registry import Registry
 

@@ -53,11 +53,7 @@ def propose(installation: Installation, plan: Plan, gate: str, *, backfill: bool
     """Return a proposal from verdict, gate and ledger; nothing is changed.
 
     Default deny: a change that the verdict does not request, a window older than the champion's, and all
-    results of a backfill are held.
-
-    Args:
-        gate: ``auto``, ``manual`` or ``never``.
-        backfill: True for a refresh of a backfill.
+    results of a backfill are held. ``gate`` is ``auto``, ``manual`` or ``never``.
     """
     from slc_ops.registry import Registry
     from slc_ops.registry.rules import NO_CHAMPION

@@ -179,18 +179,8 @@ class ChampionChange:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form of ``slc-ops history``."""
-        return {
-            "revision": self.revision,
-            "kind": self.kind,
-            "from_version": self.from_version,
-            "to_version": self.to_version,
-            "window": self.window.as_dict(),
-            "actor": self.actor,
-            "reason": self.reason,
-            "override": self.override,
-            "evidence": dict(self.evidence),
-            "at": self.at.isoformat(),
-        }
+        values = {name: value for name, value in vars(self).items() if name != "deployment"}
+        return values | {"window": self.window.as_dict(), "at": self.at.isoformat()}
 
     def __str__(self) -> str:
         done = CHANGES[self.kind].format(self.to_version)

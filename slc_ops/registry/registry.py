@@ -139,16 +139,10 @@ class Registry:
     ) -> Version:
         """Make a version the champion, by the rules; promoting the champion again changes nothing.
 
-        Args:
-            override: Reason for promoting a rejected version; it is recorded.
-            automatic: True for a schedule, False for a person.
-            against: The champion of the comparison, or ``NO_CHAMPION``; optional for a person.
-            request: Id of the request, such as an Airflow run; a repeated one changes nothing.
-            kind: ``renewal`` for new parameters of the serving method.
-
-        Raises:
-            PromotionRefused: A rule forbids the promotion.
-            PromotionConflict: The champion is not ``against`` any more.
+        ``override`` is the reason for promoting a rejected version. A schedule (``automatic``) names the
+        champion of its comparison in ``against``. A repeated ``request``, such as an Airflow run, changes
+        nothing. Raises :class:`PromotionRefused` if a rule forbids the promotion, and
+        :class:`PromotionConflict` if the champion is not ``against`` any more.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -181,14 +175,10 @@ class Registry:
     ) -> Version:
         """Make the previous champion the champion again, or the earlier one with the number ``to``.
 
-        Two calls go back twice, unless they have the same ``request``.
-
-        Args:
-            windows: Windows until a rule may promote the removed method again; None: only a person may.
-            exclude_window: Exclude the removed version's window from later fits.
-
-        Raises:
-            PromotionRefused: No earlier champion, or ``to`` never was one.
+        Two calls go back twice, unless they have the same ``request``. ``windows`` is the number of windows
+        until a rule may promote the removed method again; None: only a person may. ``exclude_window`` leaves
+        the removed version's window out of later fits. Raises :class:`PromotionRefused` without an earlier
+        champion, or if ``to`` never was one.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -223,16 +213,8 @@ class Registry:
     ) -> ChampionChange:
         """Retire the champion and return the ledger's row; then the frozen model serves.
 
-        Retiring again changes nothing and returns the retirement in force.
-
-        Args:
-            automatic: True for a schedule, False for a person.
-            against: The champion to retire; optional for a person.
-            windows: Windows until a rule may promote the method again; None: only a person may.
-
-        Raises:
-            PromotionRefused: There never was a champion.
-            PromotionConflict: The champion is not ``against`` any more.
+        Retiring again changes nothing and returns the retirement in force. The arguments are those of
+        :meth:`promote` and :meth:`rollback`. Raises :class:`PromotionRefused` if there never was a champion.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -289,9 +271,7 @@ class Registry:
     def parameters(self, version: Version) -> "ParameterSet":
         """Download a version's parameter set, verify schema, digests and golden vectors, and return it.
 
-        Raises:
-            RegistryError: The version was deleted or cannot be downloaded.
-            ParameterSetError: The set is damaged.
+        A deleted version raises :class:`RegistryError`, a damaged set ``ParameterSetError``.
         """
         from slc_ops.parameters.parameter_set import ParameterSet
 
