@@ -10,7 +10,7 @@ or held. All of these were served, so a replay scores them, too: each method, an
 is fitted on the last windows with rows, stopped or not, and the champion is scored beside them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -82,24 +82,24 @@ def run_replay(
     line per window.
     """
     found = []
-    for window, replayed in replayed_windows(name, settings, windows, directory, home=home):
+    for replayed in replayed_windows(name, settings, windows, directory, home=home):
         found.append(replayed)
-        tell(f"{window}: {replayed.status}, served {replayed.served}, next {replayed.serves_next}")
+        tell(f"{replayed.window}: {replayed.status}, served {replayed.served}, next {replayed.serves_next}")
     discard_rehearsal(directory)
     return Replay(name, ladder(settings.methods), tuple(found), settings.decision.confidence)
 
 
 def replayed_windows(
     name: str, settings: Deployment, windows: Sequence[Window], directory: Path, *, home: Path
-) -> Iterable[tuple[Window, ReplayedWindow]]:
-    """Yield each window with its result; its files are in ``directory`` until the next one."""
+) -> Iterator[ReplayedWindow]:
+    """Yield each window's result; its files are in ``directory`` until the next one."""
     discard_rehearsal(directory)  # the last champion of another replay does not serve here
     approved = settings.model_copy(update={"gate": "auto", "renew": "auto", "lookback_windows": 0})
     installation = rehearsal_installation(directory, home).with_settings(name, approved)
     for window in windows:
         with unsynced():
             replayed = _replayed(installation, name, window)
-        yield window, replayed
+        yield replayed
 
 
 def rehearsal_installation(directory: Path, home: Path) -> Installation:

@@ -11,7 +11,6 @@ from slc_ops.base.digests import canonical_json, digest_file, digest_json
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.names import model_name
 from slc_ops.base.window import Window
-from slc_ops.settings.environment import registered_model
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
@@ -139,11 +138,6 @@ class Version:
     published_at: datetime
     retired_at: datetime | None = None
     """The time when retention deleted its parameters; the row remains."""
-
-    @property
-    def uri(self) -> str:
-        """The model URI for MLflow."""
-        return f"models:/{registered_model(self.deployment)}/{self.number}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form of ``slc-ops status``."""
