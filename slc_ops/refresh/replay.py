@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from slc_ops.registry import Registry
 
 REFRESHES = "refreshes"
-"""Below the home, as usual; the ledger of a replay is in the same directory and is deleted with it."""
+"""Below the home, with the ledger of the replay; unlike the extracted rows, it is deleted afterwards."""
 SCORES, ROWS, BAD = "served-scores", "served.parquet", "served-bad.parquet"
 FAR = 52
 """Number of windows to search for the last ones with rows."""
@@ -85,7 +85,7 @@ def run_replay(
     for replayed in replayed_windows(name, settings, windows, directory, home=home):
         found.append(replayed)
         tell(f"{replayed.window}: {replayed.status}, served {replayed.served}, next {replayed.serves_next}")
-    discard_rehearsal(directory)
+    discard(directory / REFRESHES)
     return Replay(name, ladder(settings.methods), tuple(found), settings.decision.confidence)
 
 
@@ -93,7 +93,7 @@ def replayed_windows(
     name: str, settings: Deployment, windows: Sequence[Window], directory: Path, *, home: Path
 ) -> Iterator[ReplayedWindow]:
     """Yield each window's result; its files are in ``directory`` until the next one."""
-    discard_rehearsal(directory)  # the last champion of another replay does not serve here
+    discard(directory / REFRESHES)  # the last champion of another replay does not serve here
     approved = settings.model_copy(update={"gate": "auto", "renew": "auto", "lookback_windows": 0})
     installation = rehearsal_installation(directory, home).with_settings(name, approved)
     for window in windows:
@@ -112,11 +112,6 @@ def rehearsal_installation(directory: Path, home: Path) -> Installation:
         ledger_url=f"sqlite:///{own}/{REFRESHES}/ledger.db",
         rehearsal=True,
     )
-
-
-def discard_rehearsal(directory: Path) -> None:
-    """Delete refreshes and their ledger; extracted rows stay."""
-    discard(directory / REFRESHES)
 
 
 def _replayed(installation: Installation, name: str, window: Window) -> ReplayedWindow:
