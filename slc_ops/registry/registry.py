@@ -334,15 +334,17 @@ class Registry:
 
         With ``repair`` the deployment's row is rebuilt from the champion history if necessary, and the
         aliases are set to it; the result contains the repairs (``repaired``) and the remaining differences.
-        If moves are lost, nothing changes.
+        If moves are lost, nothing changes: only a backup has them.
         """
         from slc_ops.registry.audit import Finding, audit, line_findings
 
         repaired: list[str] = []
         if repair:
-            if (said := self.ledger.repair(deployment)) is not None:
-                repaired.append(said)
-            if not line_findings(deployment, self.ledger.row(deployment), self.ledger.line(deployment)):
+            found = line_findings(deployment, self.ledger.row(deployment), self.ledger.line(deployment))
+            if all(each.repairable for each in found):
+                if found:
+                    self.ledger.repair(deployment)
+                repaired = [each.sentence for each in found]
                 repaired += [str(gap) for gap in self._project(deployment, expected=True)]
         with self._mlflow():
             left = audit(self, deployment)
