@@ -17,7 +17,6 @@ from typing import Any
 
 from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import typed_storage
-from slc_ops.base.window import Window
 from slc_ops.intake.extract import ABANDONED
 from slc_ops.intake.manifest import FILE, WindowManifest
 from slc_ops.refresh.files import PLAN, STEPS, RefreshFiles
@@ -101,11 +100,10 @@ def _windows(installation: Installation, name: str, deployment: Deployment, at_w
     found = sorted(path.parent for path in installation.windows(name).glob(f"[!.]*/{FILE}"))
     if not found:
         return []
-    reach = Reach.of(dict(deployment))
-    newest = needed_windows(WindowManifest.read(found[-1]).window, reach)
-    next_one = Window(newest[-1].end, newest[-1].end + (newest[-1].end - newest[-1].start))
-    needed = [*newest[0].before(history_reach(newest[0])), *newest, *needed_windows(next_one, reach)]
-    kept = {window.key for window in needed} | at_work
+    # The next refresh starts one window later, so it needs no other windows of these.
+    needed = needed_windows(WindowManifest.read(found[-1]).window, Reach.of(dict(deployment)))
+    baselines = needed[0].before(history_reach(needed[0]))
+    kept = {window.key for window in [*baselines, *needed]} | at_work
     return [
         path for path in found[: -deployment.keep_windows] if path.name not in kept and not is_recent(path)
     ]

@@ -166,10 +166,8 @@ def check_promotion(
       promote any version; a schedule only windows not older than the retired champion's.
     * ``reject`` needs an override, which is recorded.
     * A schedule (``automatic``) promotes only the verdict ``promote`` and cannot override. After a person
-      removed
-      a champion, it promotes only later windows, and the removed method only after the stated number of
-          windows.
-      A retried task must not undo a person's decision.
+      removed a champion, it promotes only later windows, and the removed method only after the stated number
+      of windows. A retried task must not undo a person's decision.
     """
     name = f"version {candidate.number} of {candidate.deployment}"
     if champion is not None and candidate.window.end < champion.window.end:
