@@ -14,7 +14,6 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 
 from slc_ops import __version__
 from slc_ops.base.errors import RegistryError
-from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.observability.stored import (
     newest_audit,
@@ -29,7 +28,6 @@ from slc_ops.settings.deployments_file import read_deployments
 from slc_ops.settings.environment import Installation, ServiceVariables
 
 if TYPE_CHECKING:
-    from slc_ops.evidence.uncertainty import Interval
     from slc_ops.registry import Version
 
 VERDICTS = ("promote", "hold", "reject")
@@ -211,25 +209,20 @@ def _champion_metrics(
 def _quality_metrics(add: Add, decided: Decided) -> None:
     """Add every metric by method on the newest window with evidence, and the number of verdicts."""
     from slc_ops.evidence.metrics import METRICS, paired_metrics
-    from slc_ops.evidence.results import Backtest
 
-    count = Counter(each["verdict"] for window in decided for _, each in window)
+    count = Counter(outcome.verdict for window in decided for _, outcome in window)
     for verdict in VERDICTS:
         add("slc_ops_refreshes", count[verdict], verdict=verdict)
     if not decided:
         return
-    newest, _ = decided[-1][-1]
-    backtest = Backtest.from_dict(read_json(newest.backtest))
-    for method, score in backtest.newest.items():
-        figures = {} if score.metrics is None else score.metrics.values
+    newest = decided[-1][-1][1]
+    for method, figures in newest.quality.items():
         for metric in METRICS:
-            if (value := figures.get(metric)) is not None:
-                add("slc_ops_quality", value, method=method, metric=metric)
-    for method, references in backtest.differences.items():
-        if method == "platt" or "platt" not in references:
-            continue
-        for each in paired_metrics():
-            for bound, number in _gains(references["platt"][each.name], each.better).items():
+            if metric in figures:
+                add("slc_ops_quality", figures[metric], method=method, metric=metric)
+    for method, intervals in newest.gains.items():
+        for each in paired_metrics() if method != "platt" else ():
+            for bound, number in _gains(intervals.get(each.name), each.better).items():
                 add("slc_ops_gain_over_platt", number, method=method, metric=each.name, bound=bound)
 
 
@@ -248,15 +241,16 @@ def _served_metrics(add: Add, installation: Installation, name: str) -> None:
         add("slc_ops_served_rows", number, version=str(version))
 
 
-def _gains(found: "Interval", better: int) -> dict[str, float]:
+def _gains(found: dict[str, Any] | None, better: int) -> dict[str, float]:
     """Return the difference and its limits, with the sign changed so that more is better.
 
-    >>> from slc_ops.evidence.uncertainty import Interval
-    >>> _gains(Interval(-0.5, -0.75, -0.25), -1)
+    >>> _gains({"estimate": -0.5, "low": -0.75, "high": -0.25}, -1)
     {'estimate': 0.5, 'low': 0.25, 'high': 0.75}
     """
-    low, high = (found.low, found.high) if better > 0 else (found.high, found.low)
-    turned = {"estimate": found.estimate, "low": low, "high": high}
+    if found is None or found.get("estimate") is None:
+        return {}
+    low, high = ("low", "high") if better > 0 else ("high", "low")
+    turned = {"estimate": found["estimate"], "low": found.get(low), "high": found.get(high)}
     return {bound: better * number for bound, number in turned.items() if number is not None}
 
 

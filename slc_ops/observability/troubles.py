@@ -96,7 +96,7 @@ def late(installation: Installation, name: str, settings: Deployment, now: datet
     if window.start < settings.starts_at or any(stopped(installation, name)):
         return
     try:
-        decided = [found[-1][1]["window"] for found in outcomes(installation.refreshes(name))]
+        decided = [found[-1][1].window for found in outcomes(installation.refreshes(name))]
     except SlcError:  # damaged: reported elsewhere
         return
     if decided and decided[-1]["end"] < window.as_dict()["end"]:

@@ -10,7 +10,7 @@ from slc_ops.refresh.champion import ChampionReference, current_champion, still_
 from slc_ops.refresh.fitting import engine_of_plan, fit_options, folds_of, renewal_of
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
-from slc_ops.refresh.versions import note_order
+from slc_ops.refresh.versions import note_outcome
 from slc_ops.settings.blocks import Decision
 from slc_ops.settings.environment import Installation
 
@@ -118,11 +118,10 @@ def decide(plan: Plan) -> dict[str, Any]:
         if decision.method != FROZEN:
             options = found.newest[decision.method].options
             renewal = renewal_of(plan, decision.method, options, plan.files.parameters)
-        plan.files.order.unlink(missing_ok=True)  # a recomputed verdict is the newest of its window again
         write_json(target, give_verdict(found, decision, renewal, seen, rules).as_dict(), sealed=True)
-    if not plan.files.order.exists():
-        note_order(plan.files)
-    return read_verdict(plan)
+    verdict = read_verdict(plan)
+    note_outcome(plan.files, verdict, found)
+    return verdict
 
 
 def rules_of(plan: Plan) -> Decision:

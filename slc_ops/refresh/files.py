@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PLAN = "plan.json"
-ORDER = "order.json"
+OUTCOME = "outcome.json"
 VERSIONS = "versions.json"
 SCORES = "scores"
 STEPS = "steps"
@@ -35,8 +35,8 @@ class RefreshFiles:
         """The drifts that the rows could show."""
         self.verdict = directory / "verdict.json"
         """The decision."""
-        self.order = directory / ORDER
-        """Its position among the decided refreshes of the window."""
+        self.outcome = directory / OUTCOME
+        """A summary of the verdict, with its position among the refreshes of the window."""
         self.parameters = directory / "parameters"
         """The decided method, fitted with the newest window."""
         self.renewed_parameters = directory / "renewed-parameters"

@@ -96,5 +96,5 @@ def check_window(installation: Installation, name: str, window: Window, *, hint:
     """Raise :class:`SettingsError` for a window off the grid, or overlapping with a refreshed one."""
     cadence = installation.deployment(name).cadence
     check_on_grid(window, cadence, name, hint=hint)
-    refreshed = [Window.from_dict(found[-1][1]["window"]) for found in outcomes(installation.refreshes(name))]
+    refreshed = [Window.from_dict(found[-1][1].window) for found in outcomes(installation.refreshes(name))]
     check_no_overlap(window, refreshed, cadence, name, hint=hint)

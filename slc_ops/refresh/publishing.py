@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from slc_ops.base.digests import digest_json
 from slc_ops.base.files import read_json
+from slc_ops.base.json_form import read_as
 from slc_ops.base.lineage import Data, lineage
 from slc_ops.base.methods import FROZEN, REFERENCES
 from slc_ops.intake.manifest import LOG
@@ -169,14 +170,13 @@ def write_report(plan: Plan, page: Path | None = None) -> Path:
 
 def served_before(plan: Plan) -> "Iterator[Served]":
     """Yield the served results of the plan's earlier windows, oldest first, if their refreshes are kept."""
-    from slc_ops.evidence.results import Backtest, served_on
+    from slc_ops.evidence.results import Served
 
     for each in plan.windows[:-1]:
         for decided in outcomes(plan.files.refreshes, each.window):
-            newest, _ = decided[-1]
-            served = served_on(Backtest.from_dict(read_json(newest.backtest)))
-            if served is not None:
-                yield served
+            _, newest = decided[-1]
+            if newest.served is not None:
+                yield read_as(Served, newest.served)
 
 
 def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]:

@@ -259,8 +259,8 @@ def _audited(
 def _renewal(installation: Installation, name: str, window: Window) -> dict[str, Any]:
     """Return the renewal in the last refresh of a window; empty without one."""
     for refreshes in outcomes(installation.refreshes(name), window):
-        _, verdict = refreshes[-1]
-        return verdict["renewal"] or {}
+        _, outcome = refreshes[-1]
+        return outcome.renewal
     return {}
 
 

@@ -42,7 +42,7 @@ READ_AGAIN = [
     f"{OWN}/parameters/params.json",
     f"{OWN}/parameters/item.parquet",
     f"{OWN}/parameters/golden.json",
-    f"{OWN}/order.json",
+    f"{OWN}/outcome.json",
     f"{OWN}/versions.json",
     f"{OWN}/report/report.html",
     "ledger.db",

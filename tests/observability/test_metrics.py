@@ -55,12 +55,10 @@ def installation(worked: Installation, tmp_path: Path) -> Installation:
 def outcome(installation: Installation, day: str, verdict: str, kind: str = "change") -> None:
     """The outcome of the sixth week as that of another one, with another verdict."""
     refreshes, start = installation.refreshes("school"), date.fromisoformat(day)
-    (real,) = refreshes.glob(f"{SIXTH.key}/*/verdict.json")
+    (real,) = refreshes.glob(f"{SIXTH.key}/*/outcome.json")
     bounds = {"start": f"{start}T00:00:00+00:00", "end": f"{start + timedelta(7)}T00:00:00+00:00"}
     changed = {**read_json(real), "window": bounds, "verdict": verdict, "kind": kind}
-    for name in ("order.json", "backtest.json"):
-        write_json(refreshes / day / "new" / name, read_json(real.with_name(name)), sealed=True)
-    write_json(refreshes / day / "new" / "verdict.json", changed, sealed=True)
+    write_json(refreshes / day / "new" / "outcome.json", changed, sealed=True)
 
 
 def asked(installation: Installation) -> Found:
@@ -263,10 +261,10 @@ def test_the_command_prints_writes_and_returns_json(
 
 
 def test_quality_and_gains_are_of_the_newest_evidence(installation: Installation) -> None:
-    (decided,) = installation.refreshes("school").glob(f"{SIXTH.key}/*/order.json")
-    evidence = read_json(decided.with_name("backtest.json"))
-    del evidence["scores"][SIXTH.key]["slc"]["metrics"]["ece"]
-    write_json(decided.with_name("backtest.json"), evidence, sealed=True)
+    (stored,) = installation.refreshes("school").glob(f"{SIXTH.key}/*/outcome.json")
+    newest, evidence = read_json(stored), read_json(stored.with_name("backtest.json"))
+    del newest["quality"]["slc"]["ece"]
+    write_json(stored, newest, sealed=True)
     found = asked(installation)
     auc = evidence["scores"][SIXTH.key]["slc"]["metrics"]["auc"]
     assert found["slc_ops_quality", "school", "slc", "auc"] == auc
@@ -296,7 +294,7 @@ def test_a_window_that_retired_the_champion_does_not_count_as_held(installation:
     outcome(installation, "2026-02-23", "hold", kind="retire")
     line = Registry.open(installation).history("school")
     decided = list(outcomes(installation.refreshes("school")))
-    window = decided[-2][-1][1]["window"]
+    window = decided[-2][-1][1].window
     retirement = ChampionChange(
         "school", 9, "retirement", 1, None, Window.from_dict(window), "refresh", "worse", None,
         {"window": window}, NOW,

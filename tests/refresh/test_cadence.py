@@ -12,6 +12,7 @@ from slc_ops.observability.troubles import late_window, note_notified
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.backfill import windows_between
 from slc_ops.refresh.pipeline import check_window
+from slc_ops.refresh.versions import Outcome
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import Installation
 from tests.refresh.school import NEWEST, configure
@@ -28,7 +29,8 @@ def deployment(**settings: Any) -> Deployment:
 def test_an_overlapping_change_of_cadence_is_refused_with_a_remedy(
     school: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = [[(None, {"window": each.as_dict()})] for each in [*NEWEST.before(1), NEWEST]]
+    forms = [each.as_dict() for each in [*NEWEST.before(1), NEWEST]]
+    done = [[(None, Outcome(form, 1, "promote", "change", "slc", ""))] for form in forms]
     monkeypatch.setattr(pipeline, "outcomes", lambda *_: iter(done))
     configure(school, window={"days": 14, "anchor": "2026-02-02"})
 

@@ -10,7 +10,7 @@ OWNERS = {
     "plan.json": {"refresh/files.py"},
     "backtest.json": {"refresh/files.py"},
     "versions.json": {"refresh/files.py"},
-    "order.json": {"refresh/files.py"},
+    "outcome.json": {"refresh/files.py"},
     "report.html": {"refresh/files.py"},
     "score.json": {"evidence/scoring.py"},
     "key.json": {"evidence/scoring.py"},

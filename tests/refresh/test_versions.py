@@ -20,6 +20,7 @@ from slc_ops.refresh.versions import (
     held_in_a_row,
     newest_refresh,
     outcomes,
+    read_outcome,
     registered_by,
     version_of,
 )
@@ -123,8 +124,8 @@ def test_the_newest_refresh_is_the_last_decided_whatever_the_file_times(
     configure(installation)
     assert again.directory != plan.directory
     plan.files.verdict.touch()  # a restored backup or a copy
-    plan.files.order.touch()
-    assert [read_json(each.files.order)["order"] for each in (plan, again)] == [1, 2]
+    plan.files.outcome.touch()
+    assert [read_outcome(each.files).order for each in (plan, again)] == [1, 2]
     assert newest_refresh(installation, "school", JANUARY) == again
 
 
