@@ -83,7 +83,7 @@ def refresh(window: str) -> str:
         form["deployment"],
         deployment.cadence.parse(window),
         settings=deployment.with_methods(form["methods"] or ()),
-        leave_out=["promote"],
+        until="publish",
         tell=lambda text: log.info("%s: %s", window, text),
     )
     said = promote_window(installation, plan, actor=run_actor()) if form["promote"] else "the champion stays"

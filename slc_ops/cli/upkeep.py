@@ -23,7 +23,8 @@ def clean(deployment: str, dry_run: bool) -> None:
     Tables of users are kept only for the champion and for the target of a rollback.
     """
     require("slc-ops clean", "mlflow")
-    from slc_ops.refresh.retention import drop_user_tables, removable, remove
+    from slc_ops.refresh.retention import removable, remove
+    from slc_ops.refresh.user_tables import drop_user_tables
 
     found = removable(Installation.from_environment(), deployment)
     answer = found.as_dict()

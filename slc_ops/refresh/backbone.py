@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from slc_ops.base.digests import digest_json
 from slc_ops.base.files import read_json, replacing, write_json
 from slc_ops.base.parquet import log_writer, stored_batches, stored_schema
+from slc_ops.refresh.gate import ACTOR
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from slc_ops.settings.environment import Installation
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 COLUMN = "backbone_version"
 BACKBONE_CHANGE = "backbone.json"
-ACTOR = "refresh"
 _END = 10
 """The serving version is the most frequent one of the last tenth of a window's rows."""
 
@@ -93,10 +93,7 @@ def note_backbone(installation: Installation, plan: Plan) -> BackboneChange | No
     """Detect that the newest window has another backbone than the champion, and retire it by the rule.
 
     Runs before the backtest, because a champion of another backbone is not compared. Repeating the refresh
-    returns the same change. A window that ends no later than the champion's changes nothing.
-
-    Returns:
-        The change, or None without one.
+    returns the same change. A window that ends no later than the champion's changes nothing: None.
     """
     from slc_ops.registry import Registry
 

@@ -25,7 +25,6 @@ from slc_ops.refresh.user_tables import strip_refresh, strip_version
 from slc_ops.refresh.versions import registered_by, version_of
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import Receipt, record_erasure, recorded_erasures
-from slc_ops.settings.blocks import Forget
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.deployments_file import read_deployments
 from slc_ops.settings.environment import Installation
@@ -48,16 +47,18 @@ class Note:
     @classmethod
     def begun(cls, path: Path, users: set[str]) -> "Note":
         """Return a new note, merged with that of an interrupted erasure."""
-        note = cls(path, users)
-        if path.exists():
-            with understanding(path):
-                old = read_json(path)
-                note.users |= set(old["users"])
-                note.rows.update(old["rows"])
-                note.versions |= set(old["versions"])
-                note.unknown_versions |= set(old["unknown_versions"])
-                note.resealed.update(old.get("resealed", {}))
-        return note
+        if not path.exists():
+            return cls(path, users)
+        with understanding(path):
+            old = read_json(path)
+            return cls(
+                path,
+                users | set(old["users"]),
+                old["rows"],
+                set(old["versions"]),
+                set(old["unknown_versions"]),
+                old.get("resealed", {}),
+            )
 
     def write(self) -> None:
         """Store the note until the receipt is written."""
@@ -73,9 +74,9 @@ class Note:
             **({"resealed": dict(sorted(self.resealed.items()))} if self.resealed else {}),
         }
 
-    def reseals(self, number: int, digest: str) -> None:
+    def reseals(self, number: str, digest: str) -> None:
         """Record the digest of a version's new set before it is replaced."""
-        self.resealed[str(number)] = digest
+        self.resealed[number] = digest
         self.write()
 
 
@@ -116,10 +117,8 @@ def erase_from(
     note.write()
     for left in leftovers(installation, name):
         discard(left)
-    if windows:
-        sweep(
-            installation.windows(name), idle=0
-        )  # a running extraction fails at its end, because the list has changed
+    if windows:  # a running extraction fails at its end, because the list has changed
+        sweep(installation.windows(name), idle=0)
     for window in windows:
         if rows_of(window / LOG, erased):
             erase_window(window, erased, _observer(installation, name, window))
@@ -130,9 +129,10 @@ def erase_from(
     for files in refreshes_in(installation.refreshes(name)):
         strip_refresh(files, listed)
         _strip(files, erased)
-    for log in _replayed(installation, name):
-        if log.exists() and rows_of(log, erased):
-            _strip_replay(installation.replays(name) / log.relative_to(installation.replays(name)).parts[0])
+    for replay in installation.replays(name).glob("[!.]*/"):
+        if any(rows_of(log, erased) for log in replay.glob(f"windows/**/{LOG}")):
+            for directory in sorted(replay.glob("[!.]*/")):  # the page, which has no ids, stays
+                discard(directory)
     for version in registry.ledger.versions(name):
         strip_version(registry, version, listed, note.reseals)
     receipt = record_erasure(registry.ledger, name, note.receipt(), actor)
@@ -152,7 +152,7 @@ def _find(
     for window in windows:
         if rows := rows_of(window / LOG, erased):
             note.rows[window.name] = max(rows, note.rows.get(window.name, 0))
-    for log in _replayed(installation, name):
+    for log in sorted(installation.replays(name).glob(f"[!.]*/windows/**/{LOG}")):
         if rows := rows_of(log, erased):
             note.rows.setdefault(log.parent.name, rows)
     planned: set[int] = set()
@@ -173,17 +173,6 @@ def _find(
                 note.unknown_versions.add(version.number)
 
 
-def _replayed(installation: Installation, name: str) -> list[Path]:
-    """Return the windows that replays have extracted."""
-    return sorted(installation.replays(name).glob(f"[!.]*/windows/**/{LOG}"))
-
-
-def _strip_replay(replay: Path) -> None:
-    """Delete the rows and the results of a replay; the page, which has no ids, stays."""
-    for directory in sorted(replay.glob("[!.]*/")):
-        discard(directory)
-
-
 def _held(plan: Plan, erased: Erased, note: Note) -> set[str]:
     """Return the planned windows with rows of the erased users, as pinned by the plan or as stored."""
     held = {each.window.key for each in plan.pinned if each.window.key in note.rows}
@@ -195,12 +184,11 @@ def _held(plan: Plan, erased: Erased, note: Note) -> set[str]:
 
 
 def _span(installation: Installation, name: str, version: Version) -> set[str]:
-    """Return the windows of a version's fit, by its deployment's current settings."""
-    known = _settings(installation).get(name)
-    memories = ("link_windows", "offset_windows")
-    count = max(getattr(known, each) if known else Deployment.model_fields[each].default for each in memories)
+    """Return the windows of a version's fit, by its deployment's current settings, or by the defaults."""
+    known = _settings(installation).get(name) or Deployment.model_construct()
+    count = max(known.link_windows, known.offset_windows)
     if version.method not in METHODS or METHODS[version.method].forgets:
-        count = max(count, (known.forget if known else Forget()).windows)
+        count = max(count, known.forget.windows)
     return {window.key for window in [*version.window.before(count - 1), version.window]}
 
 

@@ -54,12 +54,8 @@ def fit(plan: Plan, fold: "Fold") -> Path:
 def backtest(installation: Installation, plan: Plan, champion: ChampionReference | None = None) -> Path:
     """Compare the methods on the folds, beside the champion; intervals on the newest window.
 
-    Args:
-        champion: The champion to compare with; by default the ledger's, read once.
-
-    Returns:
-        The backtest's file. A finished one is returned if it matches that champion; otherwise only the
-            champion's part is computed again.
+    ``champion`` is by default the ledger's, read once. A finished file is returned if it matches that
+    champion; otherwise only the champion's part is computed again.
     """
     from slc_ops.evidence.backtest import assemble
     from slc_ops.evidence.results import Champion

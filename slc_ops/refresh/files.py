@@ -53,10 +53,7 @@ class RefreshFiles:
         return self.directory / f"{method}-parameters"
 
 
-def refreshes_in(refreshes: Path, holding: str = PLAN) -> Iterator[RefreshFiles]:
-    """Yield the refreshes below a deployment's directory, in window order.
-
-    ``holding`` is a file that they have: by default the plan, so that all of them are found.
-    """
-    for path in sorted(refreshes.glob(f"[!.]*/[!.]*/{holding}")):
+def refreshes_in(refreshes: Path) -> Iterator[RefreshFiles]:
+    """Yield the refreshes below a deployment's directory, in window order."""
+    for path in sorted(refreshes.glob(f"[!.]*/[!.]*/{PLAN}")):
         yield RefreshFiles(path.parent)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import FALLBACK, PLATT, method_named
 from slc_ops.refresh.plan import Plan
-from slc_ops.refresh.window_rules import Reach, next_fold, plan_folds
+from slc_ops.refresh.window_rules import Reach, is_held_before, next_fold, plan_folds
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan, FoldRows
@@ -138,7 +138,7 @@ def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -
         past,
         rows.calibration.logit_moments,
         slope_error=slope_error(rows.calibration),
-        held_before=plan.held_before,
+        held_before=is_held_before(plan.window, plan.excluded),
     )
 
 

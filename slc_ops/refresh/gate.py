@@ -1,6 +1,6 @@
 """The gate: decide if a published version may become champion now, and summarise it for an approver."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
     from slc_ops.registry import Registry
-    from slc_ops.registry.publication import Version
     from slc_ops.registry.rules import Against
 
 
@@ -33,24 +32,8 @@ class Proposal:
     hold: str | None
     is_champion: bool = False
     """True if it is already the champion; promoting it again only repairs the alias."""
-    renewed: int | None = None
-    """The version of this refresh that renewed the serving method meanwhile, if it is the champion."""
-
-    @property
-    def kind(self) -> str:
-        """``change``, ``renewal``, ``retire`` or ``none``."""
-        return str(self.verdict["kind"])
-
-    @property
-    def against(self) -> "Against":
-        """The champion of the comparison, or ``NO_CHAMPION``.
-
-        A renewal of the same method by this refresh does not count as another champion.
-        """
-        from slc_ops.registry.rules import NO_CHAMPION
-
-        found = self.renewed or self.verdict["champion"]["version"]
-        return NO_CHAMPION if found is None else int(found)
+    against: "Against" = "none"
+    """The champion of the comparison; a renewal of the same method by this refresh is not another one."""
 
 
 def rule_of(settings: Deployment, kind: str) -> str:
@@ -70,69 +53,51 @@ def propose(installation: Installation, plan: Plan, gate: str, *, backfill: bool
     """Return a proposal from verdict, gate and ledger; nothing is changed.
 
     Default deny: a change that the verdict does not request, a window older than the champion's, and all
-    results of a backfill are held.
-
-    Args:
-        gate: ``auto``, ``manual`` or ``never``.
-        backfill: True for a refresh of a backfill.
+    results of a backfill are held. ``gate`` is ``auto``, ``manual`` or ``never``.
     """
     from slc_ops.registry import Registry
-    from slc_ops.registry.rules import check_after_people
+    from slc_ops.registry.rules import NO_CHAMPION
 
-    verdict = read_verdict(plan)
-    decided = version_of(plan.files)
+    verdict, name = read_verdict(plan), plan.deployment
+    decided, meanwhile = version_of(plan.files), version_of(plan.files, "renewal")
     number = None if verdict["kind"] == "retire" or decided is None else decided.number
     if number is None and verdict["kind"] != "retire":
-        return Proposal(plan.deployment, None, verdict, f"nothing was registered: {verdict['sentence']}")
+        return Proposal(name, None, verdict, f"nothing was registered: {verdict['sentence']}")
     registry = Registry.open(installation)
-    champion = registry.champion(plan.deployment)
+    champion, compared = registry.champion(name), verdict["champion"]["version"]
     is_champion = champion is not None and champion.number == number
-    meanwhile = version_of(plan.files, "renewal")
-    renewed = None
     if meanwhile is not None and champion is not None and champion.number == meanwhile.number:
-        renewed = meanwhile.number
+        compared = meanwhile.number
     hold = None
     if verdict["verdict"] == "hold":
         hold = verdict["sentence"]
     elif backfill:
         hold = "a backfill moves no champion"
     elif gate == "never":
-        hold = f"the gate of {plan.deployment} is 'never'; promote by hand with slc_promote"
+        hold = f"the gate of {name} is 'never'; promote by hand with slc_promote"
     elif is_champion:
         hold = "it is the champion already"
-    elif number is None:
-        hold = "there is no champion already" if champion is None else None
-        if hold is None and gate != "manual":
-            line = registry.history(plan.deployment)
-            hold = _refusal(lambda: check_after_people("the retirement", plan.window, line))
+    elif number is None and champion is None:
+        hold = "there is no champion already"
     else:
-        hold = _refused(registry, plan.deployment, number, champion, verdict, automatic=gate != "manual")
-    return Proposal(plan.deployment, number, verdict, hold, is_champion, renewed)
+        hold = _refused(registry, plan, number, verdict, automatic=gate != "manual")
+    against: Against = NO_CHAMPION if compared is None else int(compared)
+    return Proposal(name, number, verdict, hold, is_champion, against)
 
 
 def _refused(
-    registry: "Registry",
-    deployment: str,
-    number: int,
-    champion: "Version | None",
-    verdict: dict[str, Any],
-    *,
-    automatic: bool,
+    registry: "Registry", plan: Plan, number: int | None, verdict: dict[str, Any], *, automatic: bool
 ) -> str | None:
-    """Return the reason why the ledger's rules refuse a promotion, or None."""
-    from slc_ops.registry.rules import check_promotion
+    """Return the reason why the ledger's rules refuse a promotion (of None: a retirement), or None."""
+    from slc_ops.registry.rules import check_after_people, check_promotion
 
-    candidate, line = registry.ledger.version(deployment, number), registry.history(deployment)
-    said = verdict["verdict"]
-    return _refusal(
-        lambda: check_promotion(candidate, champion, line, override=None, automatic=automatic, verdict=said)
-    )
-
-
-def _refusal(check: Callable[[], None]) -> str | None:
-    """Return the reason of a refused promotion, or None."""
+    champion, line = registry.champion(plan.deployment), registry.history(plan.deployment)
     try:
-        check()
+        if number is not None:
+            candidate, said = registry.ledger.version(plan.deployment, number), verdict["verdict"]
+            check_promotion(candidate, champion, line, override=None, automatic=automatic, verdict=said)
+        elif automatic:
+            check_after_people("the retirement", plan.window, line)
     except PromotionRefused as refusal:
         return str(refusal)
     return None
@@ -152,26 +117,17 @@ def promote(installation: Installation, proposal: Proposal, *, actor: str, autom
     if proposal.hold is not None and not proposal.is_champion:
         raise PromotionRefused(f"{name}: not promoted: {proposal.hold}")
     registry = Registry.open(installation)
-    reason, evidence = proposal.verdict["sentence"], proposal.verdict
+    verdict = proposal.verdict
+    move: dict[str, Any] = {
+        "actor": actor, "reason": verdict["sentence"], "evidence": verdict, "automatic": automatic,
+        "against": proposal.against,
+    }  # fmt: skip
     if proposal.version is None:
-        against = proposal.against
-        served = against if isinstance(against, int) else None
-        registry.retire(
-            name, actor=actor, reason=reason, evidence=evidence, automatic=automatic, against=served
-        )
+        registry.retire(name, **move)
         return f"{name} has no champion any more; the frozen model serves"
-    renewal = proposal.kind == "renewal"
-    registry.promote(
-        name,
-        proposal.version,
-        actor=actor,
-        reason=reason,
-        evidence=evidence,
-        automatic=automatic,
-        against=proposal.against,
-        kind=RENEWAL if renewal else PROMOTION,
-    )
-    how = f", a renewal of {proposal.verdict['method']}" if renewal else ""
+    renewal = verdict["kind"] == "renewal"
+    registry.promote(name, proposal.version, **move, kind=RENEWAL if renewal else PROMOTION)
+    how = f", a renewal of {verdict['method']}" if renewal else ""
     return f"version {proposal.version} is the champion of {name}{how}"
 
 
@@ -198,7 +154,7 @@ def renew_meanwhile(installation: Installation, plan: Plan, *, actor: str) -> st
     if renewed is None or compared is None or champion is None or champion.number == renewed.number:
         return None
     own = {**verdict, "verdict": "promote", "kind": "renewal"}
-    if _refused(registry, plan.deployment, renewed.number, champion, own, automatic=True) is not None:
+    if _refused(registry, plan, renewed.number, own, automatic=True) is not None:
         return None
     registry.promote(
         plan.deployment,

@@ -38,8 +38,14 @@ def observed(function: Callable[P, T]) -> Callable[P, T]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
         if _inside.get():  # a step that calls another one is still one step
             return function(*args, **kwargs)
-        values = signature.bind(*args, **kwargs).arguments
-        with step(_name(function.__name__, values), *_subject(values)):
+        given = signature.bind(*args, **kwargs).arguments
+        name = f"{function.__name__}-{given['fold'].key}" if "fold" in given else function.__name__
+        if (plan := given.get("plan")) is not None:
+            subject = plan.deployment, plan.window, plan.directory.parent
+        else:
+            refreshes = given["installation"].refreshes(given["name"])
+            subject = given["name"], given["window"], refreshes / given["window"].key
+        with step(name, *subject):
             return function(*args, **kwargs)
 
     return wrapper
@@ -81,14 +87,3 @@ def _keep(path: Path, record: dict[str, Any]) -> None:
         write_json(path, record)
     except OSError as error:
         _log.warning("the record %s was not written: %s", path, error)
-
-
-def _name(step: str, values: dict[str, Any]) -> str:
-    return f"{step}-{values['fold'].key}" if "fold" in values else step
-
-
-def _subject(values: dict[str, Any]) -> tuple[str, Window, Path]:
-    if (plan := values.get("plan")) is not None:
-        return plan.deployment, plan.window, plan.directory.parent
-    name, window = values["name"], values["window"]
-    return name, window, values["installation"].refreshes(name) / window.key

@@ -72,7 +72,7 @@ def run_backtest(
         window or newest_window(settings),
         settings=without_event_ids(settings),
         champion=reference,
-        leave_out=("publish", "promote"),
+        until="decide",
         off_grid=True,  # nothing is registered, so nothing can overlap
     )
     report = pipeline.write_report(plan, RefreshFiles(directory).report_page)
@@ -86,14 +86,13 @@ def newest_window(settings: Deployment) -> Window:
     always = Window(datetime(1, 1, 8, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
     lake = Lake(settings.source, Installation.from_environment().home, always)
     name = settings.source.columns.get("event_time", "event_time")
-    newest = None
+    newest = []
     for info in lake.files:
         with lake.filesystem.open_input_file(info.path) as stream:
-            found = _newest_time(pq.ParquetFile(stream), name)
-        newest = found if newest is None else max(newest, found)
-    if newest is None:
+            newest.append(_newest_time(pq.ParquetFile(stream), name))
+    if not newest:
         raise InputError(f"the lake {settings.source.path} holds no Parquet file with rows")
-    return settings.cadence.containing(newest)
+    return settings.cadence.containing(max(newest))
 
 
 def _newest_time(file: pq.ParquetFile, name: str) -> datetime:

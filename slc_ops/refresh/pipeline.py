@@ -11,7 +11,7 @@ the windows of its fits, and the key of all later output.
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from slc_ops.base.memory import give_memory_back
@@ -34,7 +34,6 @@ __all__ = [
     "publish", "read_plan", "refresh", "validate", "write_report",
 ]  # fmt: skip
 
-OptionalStep = Literal["decide", "publish", "promote"]
 T = TypeVar("T")
 
 
@@ -45,7 +44,7 @@ def refresh(
     *,
     settings: Deployment | None = None,
     champion: ChampionReference | None = None,
-    leave_out: Collection[OptionalStep] = (),
+    until: Literal["backtest", "decide", "publish", "promote"] = "promote",
     off_grid: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Plan:
@@ -54,8 +53,8 @@ def refresh(
     Args:
         settings: Replaces the deployment's settings.
         champion: Replaces the ledger's champion in the backtest.
-        leave_out: Steps to skip: ``promote`` for a backfill, also ``publish`` for a control or an offline
-            backtest, also ``decide`` for a replayed window without a scheduled refresh.
+        until: The last step: ``publish`` for a backfill, ``decide`` for a control or an offline backtest,
+            ``backtest`` for a replayed window without a scheduled refresh.
         off_grid: Allow a window off the deployment's grid or overlapping with a refreshed one.
         tell: Called with a line for every finished step and its time.
 
@@ -76,22 +75,20 @@ def refresh(
 
     run("extract", lambda: extract(installation, name, window))
     plan = run("validate", lambda: read_plan(validate(installation, name, window)))
-    if (
-        not {"publish", "promote"} & set(leave_out)
-        and (change := note_backbone(installation, plan)) is not None
-    ):
+    if until == "promote" and (change := note_backbone(installation, plan)) is not None:
         tell(change.sentence)
     for fold in folds_of(plan).folds:
         run(f"fit {fold.window}", lambda fold=fold: fit(plan, fold))  # type: ignore[misc] # a default binds the fold
     run("backtest", lambda: backtest(installation, plan, champion))
-    if "decide" in leave_out:
+    if until == "backtest":
         return plan
     run("detectability", lambda: detectability(plan))
     run("decide", lambda: decide(plan))
-    if "publish" not in leave_out:
-        run("publish", lambda: publish(installation, plan))
-        if "promote" not in leave_out:
-            tell(run("promote", lambda: promote(installation, plan)))
+    if until == "decide":
+        return plan
+    run("publish", lambda: publish(installation, plan))
+    if until == "promote":
+        tell(run("promote", lambda: promote(installation, plan)))
     return plan
 
 

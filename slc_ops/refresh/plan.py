@@ -15,7 +15,7 @@ from slc_ops.base.json_form import JsonForm, to_json
 from slc_ops.base.parquet import parts_of
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
-from slc_ops.refresh.window_rules import Memory, Reach, is_held_before, memory_up_to
+from slc_ops.refresh.window_rules import Memory, Reach, memory_up_to
 from slc_ops.settings.deployments import Deployment
 
 NOT_IN_KEY = {
@@ -89,11 +89,6 @@ class Plan(JsonForm):
 
     def _among(self, wanted: Collection[Window]) -> Windows:
         return tuple(each for each in self.windows if each.window in wanted)
-
-    @property
-    def held_before(self) -> bool:
-        """True if the previous window's renewal was held, which excluded that window from this refresh."""
-        return is_held_before(self.window, self.excluded)
 
     @property
     def files(self) -> RefreshFiles:

@@ -56,20 +56,23 @@ def _waits(installation: Installation, plan: Plan, verdict: dict[str, Any]) -> b
     return held or installation.deployment(plan.deployment).gate != "auto"
 
 
-def publish_renewal(installation: Installation, plan: Plan, verdict: dict[str, Any]) -> int | None:
-    """Register new parameters of the serving method, while a change is held; return the version or None.
+def publish_renewal(installation: Installation, plan: Plan, verdict: dict[str, Any]) -> None:
+    """Register new parameters of the serving method once, while a change is held.
 
     A method that is no longer fitted, or whose parameters moved too far, is not renewed.
     """
     files, current = plan.files, verdict["decision"]["current"]
-    scores = read_backtest(plan).newest
-    if (found := version_of(files, "renewal")) is not None:
-        return found.number
-    if current == "base" or current not in scores or scores[current].metrics is None:
-        return None
-    renewal = renewal_of(plan, current, scores[current].options, files.renewed_parameters)
+    score = read_backtest(plan).newest.get(current)
+    if (
+        version_of(files, "renewal") is not None
+        or current == FROZEN
+        or score is None
+        or score.metrics is None
+    ):
+        return
+    renewal = renewal_of(plan, current, score.options, files.renewed_parameters)
     if not renewal.accepted:
-        return None
+        return
     own = verdict | {
         "verdict": "promote",
         "kind": "renewal",
@@ -78,7 +81,7 @@ def publish_renewal(installation: Installation, plan: Plan, verdict: dict[str, A
         "sentence": f"Renew {current} with {plan.window}, while a change to "
         f"{verdict['method'] or 'the frozen model'} is held.",
     }
-    return _register(installation, plan, own, "renewal", files.renewed_parameters)
+    _register(installation, plan, own, "renewal", files.renewed_parameters)
 
 
 def _register(

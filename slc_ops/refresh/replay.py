@@ -10,7 +10,7 @@ or held. All of these were served, so a replay scores them, too: each method, an
 is fitted on the last windows with rows, stopped or not, and the champion is scored beside them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from slc_ops.registry import Registry
 
 REFRESHES = "refreshes"
-"""Below the home, as usual; the ledger of a replay is in the same directory and is deleted with it."""
+"""Below the home, with the ledger of the replay; unlike the extracted rows, it is deleted afterwards."""
 SCORES, ROWS, BAD = "served-scores", "served.parquet", "served-bad.parquet"
 FAR = 52
 """Number of windows to search for the last ones with rows."""
@@ -82,24 +82,24 @@ def run_replay(
     line per window.
     """
     found = []
-    for window, replayed in replayed_windows(name, settings, windows, directory, home=home):
+    for replayed in replayed_windows(name, settings, windows, directory, home=home):
         found.append(replayed)
-        tell(f"{window}: {replayed.status}, served {replayed.served}, next {replayed.serves_next}")
-    discard_rehearsal(directory)
+        tell(f"{replayed.window}: {replayed.status}, served {replayed.served}, next {replayed.serves_next}")
+    discard(directory / REFRESHES)
     return Replay(name, ladder(settings.methods), tuple(found), settings.decision.confidence)
 
 
 def replayed_windows(
     name: str, settings: Deployment, windows: Sequence[Window], directory: Path, *, home: Path
-) -> Iterable[tuple[Window, ReplayedWindow]]:
-    """Yield each window with its result; its files are in ``directory`` until the next one."""
-    discard_rehearsal(directory)  # the last champion of another replay does not serve here
+) -> Iterator[ReplayedWindow]:
+    """Yield each window's result; its files are in ``directory`` until the next one."""
+    discard(directory / REFRESHES)  # the last champion of another replay does not serve here
     approved = settings.model_copy(update={"gate": "auto", "renew": "auto", "lookback_windows": 0})
     installation = rehearsal_installation(directory, home).with_settings(name, approved)
     for window in windows:
         with unsynced():
             replayed = _replayed(installation, name, window)
-        yield window, replayed
+        yield replayed
 
 
 def rehearsal_installation(directory: Path, home: Path) -> Installation:
@@ -114,11 +114,6 @@ def rehearsal_installation(directory: Path, home: Path) -> Installation:
     )
 
 
-def discard_rehearsal(directory: Path) -> None:
-    """Delete refreshes and their ledger; extracted rows stay."""
-    discard(directory / REFRESHES)
-
-
 def _replayed(installation: Installation, name: str, window: Window) -> ReplayedWindow:
     """Run one refresh, and return its result."""
     from slc_ops.registry import Registry
@@ -126,9 +121,10 @@ def _replayed(installation: Installation, name: str, window: Window) -> Replayed
     settings, registry = installation.deployment(name), Registry.open(installation)
     before, champion_then = _serving(registry, name), current_champion(installation, name)
     due = is_scheduled(window, settings.cadence, settings.refresh_every)
-    leave_out: tuple[pipeline.OptionalStep, ...] = () if due else ("decide", "publish", "promote")
     try:
-        plan = pipeline.refresh(installation, name, window, leave_out=leave_out, off_grid=True)
+        plan = pipeline.refresh(
+            installation, name, window, until="promote" if due else "backtest", off_grid=True
+        )
     except NoRows as missing:
         return ReplayedWindow(window, "missing", before, before, note=str(missing).split(";")[0])
     except (ValidationStopped, SelfTestFailed) as stopped:

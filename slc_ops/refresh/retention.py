@@ -17,10 +17,9 @@ from typing import Any
 
 from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import typed_storage
-from slc_ops.base.window import Window
 from slc_ops.intake.extract import ABANDONED
 from slc_ops.intake.manifest import FILE, WindowManifest
-from slc_ops.refresh.files import PLAN, STEPS, RefreshFiles, refreshes_in
+from slc_ops.refresh.files import PLAN, STEPS, RefreshFiles
 from slc_ops.refresh.plan import read_plan
 from slc_ops.refresh.versions import registered_by
 from slc_ops.settings.deployments import Deployment
@@ -89,24 +88,9 @@ def remove(found: Removable) -> None:
     """
     for path in found.paths:
         discard(path)
-    for path in found.refreshes:
-        _drop_empty(path.parent)
-
-
-def drop_user_tables(installation: Installation, name: str) -> list[str]:
-    """Empty the users' tables of all versions but the champion and a rollback's target; return the versions.
-
-    Tables of refreshes that may be running stay.
-    """
-    from slc_ops.refresh.user_tables import drop_old_tables
-
-    at_work = [
-        files.directory for files in refreshes_in(installation.refreshes(name)) if _is_recent(files.directory)
-    ]
-    receipt = drop_old_tables(
-        installation, name, _versions_in_use(installation, name, challenger=False), at_work
-    )
-    return [] if receipt is None else sorted(receipt.details["resealed"], key=int)
+    for week in {path.parent for path in found.refreshes}:
+        if week.is_dir() and not any(week.glob(f"*/{PLAN}")):
+            discard(week)  # only records of steps are left
 
 
 def _windows(installation: Installation, name: str, deployment: Deployment, at_work: set[str]) -> list[Path]:
@@ -116,34 +100,34 @@ def _windows(installation: Installation, name: str, deployment: Deployment, at_w
     found = sorted(path.parent for path in installation.windows(name).glob(f"[!.]*/{FILE}"))
     if not found:
         return []
-    reach = Reach.of(dict(deployment))
-    newest = needed_windows(WindowManifest.read(found[-1]).window, reach)
-    next_one = Window(newest[-1].end, newest[-1].end + (newest[-1].end - newest[-1].start))
-    needed = [*newest[0].before(history_reach(newest[0])), *newest, *needed_windows(next_one, reach)]
-    kept = {window.key for window in needed} | at_work
+    # The next refresh starts one window later, so it needs no other windows of these.
+    needed = needed_windows(WindowManifest.read(found[-1]).window, Reach.of(dict(deployment)))
+    baselines = needed[0].before(history_reach(needed[0]))
+    kept = {window.key for window in [*baselines, *needed]} | at_work
     return [
-        path for path in found[: -deployment.keep_windows] if path.name not in kept and not _is_recent(path)
+        path for path in found[: -deployment.keep_windows] if path.name not in kept and not is_recent(path)
     ]
 
 
 def _refreshes(installation: Installation, name: str, deployment: Deployment) -> tuple[list[Path], set[str]]:
     """Return the removable refreshes, and the windows of those that may be running."""
     weeks = sorted(path for path in installation.refreshes(name).glob("[!.]*") if path.is_dir())
-    in_use = _versions_in_use(installation, name)
+    in_use = versions_in_use(installation, name)
     found: list[Path] = []
     at_work: set[str] = set()
     for position, week in enumerate(weeks):
         old = position < len(weeks) - deployment.keep_refreshes
         for directory in sorted(path.parent for path in week.glob(f"[!.]*/{PLAN}")):
             files = RefreshFiles(directory)
-            if _is_recent(directory) or _is_recent(week):
+            if is_recent(directory) or is_recent(week):
                 at_work |= {each.window.key for each in read_plan(files.plan).pinned}
             elif old and not in_use & {each.number for each in registered_by(files)}:
                 found.append(directory)
     return found, at_work
 
 
-def _versions_in_use(installation: Installation, name: str, *, challenger: bool = True) -> set[int]:
+def versions_in_use(installation: Installation, name: str, *, challenger: bool = True) -> set[int]:
+    """Return the champion, the target of a rollback and, unless excluded, the challenger."""
     from slc_ops.registry import Registry
     from slc_ops.registry.rules import rollback_target
 
@@ -162,11 +146,11 @@ def leftovers(installation: Installation, name: str) -> list[Path]:
         for root in (installation.windows(name), installation.refreshes(name))
         for path in root.rglob(f".*.{GONE}*")
     ]
-    idle = [path for path in installation.refreshes(name).rglob(".*/") if not _is_recent(path)]
+    idle = [path for path in installation.refreshes(name).rglob(".*/") if not is_recent(path)]
     return sorted({*gone, *idle})
 
 
-def _is_recent(directory: Path) -> bool:
+def is_recent(directory: Path) -> bool:
     """Return True if a file in it was modified within a day; for a window of refreshes, its step records."""
     touched = [directory.stat().st_mtime]
     steps = directory / STEPS
@@ -187,9 +171,3 @@ def discard(path: Path) -> None:
             gone = path.with_name(f".{path.name.lstrip('.')}.{GONE}{secrets.token_hex(4)}")
             os.replace(path, gone)
         shutil.rmtree(gone)
-
-
-def _drop_empty(week: Path) -> None:
-    """Delete a window's directory without refreshes, with its step records."""
-    if week.is_dir() and not any(week.glob(f"*/{PLAN}")):
-        discard(week)

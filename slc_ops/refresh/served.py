@@ -86,42 +86,33 @@ def audit_served(
         return None
 
     cells: dict[tuple[int, str], Cell] = {}
-    for batch in _batches(rows):
-        for version, part in _by_version(batch, line[-1] if line else None):
-            parameters = set_of(version)
-            served = as_numpy(part["served_probability"])
-            off = (
-                np.full(len(served), np.nan) if parameters is None else abs(served - _again(parameters, part))
-            )
-            days = as_numpy(part["event_time"].cast("int64")) // 86_400_000_000
-            for day in np.unique(days).tolist():
-                mine = np.flatnonzero(days == day)
-                cell = cells.setdefault((version, str(np.datetime64(day, "D"))), Cell())
-                cell.add(part.take(pa.array(mine)), off[mine])
-            losses.append(_losses(version, part, served))
+    for version, part in _served_parts(rows, line[-1] if line else None):
+        parameters = set_of(version)
+        served = as_numpy(part["served_probability"])
+        off = np.full(len(served), np.nan) if parameters is None else abs(served - _again(parameters, part))
+        days = as_numpy(part["event_time"].cast("int64")) // 86_400_000_000
+        for day in np.unique(days).tolist():
+            mine = np.flatnonzero(days == day)
+            cell = cells.setdefault((version, str(np.datetime64(day, "D"))), Cell())
+            cell.add(part.take(pa.array(mine)), off[mine])
+        losses.append(_losses(version, part, served))
     found = _table(cells, set_of, line)
-    found["arms"] = _arms(losses)
+    found["arms"] = _arms(cells, losses)
     write_json(directory / FILE, found)
     return found, list(_findings(found, limit))
 
 
-def _batches(rows: Any) -> Iterator[pa.Table]:
-    """Yield rows with a served probability and the needed columns, in the order of the file."""
+def _served_parts(rows: Any, champion: int | None) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows with a served probability by version; rows that name none are the champion's."""
     wanted = [*COLUMNS, "served_probability", "served_version"]
     for batch in rows.to_batches(columns=[each for each in wanted if each in rows.schema.names]):
         table = pa.table(batch)
         table = table.filter(pc.is_finite(pc.fill_null(table["served_probability"], float("nan"))))
-        if table.num_rows:
-            yield table
-
-
-def _by_version(table: pa.Table, champion: int | None) -> Iterator[tuple[int, pa.Table]]:
-    """Yield rows by their served version; rows without one are compared with the champion."""
-    if "served_version" not in table.column_names:
-        table = table.append_column("served_version", pa.nulls(table.num_rows, pa.int64()))
-    named = pc.fill_null(pc.cast(table["served_version"], pa.int64()), 0 if champion is None else champion)
-    for version in sorted(pc.unique(named).to_pylist()):
-        yield version, table.filter(pc.equal(named, version))
+        if "served_version" not in table.column_names:
+            table = table.append_column("served_version", pa.nulls(table.num_rows, pa.int64()))
+        named = pc.fill_null(pc.cast(table["served_version"], pa.int64()), champion or 0)
+        for version in sorted(pc.unique(named).to_pylist()):
+            yield version, table.filter(pc.equal(named, version))
 
 
 def _logits(rows: pa.Table) -> Floats:
@@ -198,12 +189,9 @@ def _stale(version: int, day: str, cells: dict[tuple[int, str], Cell], line: lis
     if not days or (version, days[-1]) in cells:
         return False
     newer = max(each for each, when in cells if when == days[-1])
-    went_back = version in line and newer in line and _last(line, version) > _last(line, newer)
+    recent = line[::-1]
+    went_back = version in recent and newer in recent and recent.index(version) < recent.index(newer)
     return version < newer and not went_back
-
-
-def _last(line: list[int | None], version: int) -> int:
-    return len(line) - 1 - line[::-1].index(version)
 
 
 def _losses(version: int, rows: pa.Table, served: Floats) -> pa.Table:
@@ -215,19 +203,15 @@ def _losses(version: int, rows: pa.Table, served: Floats) -> pa.Table:
     return table.group_by(["version", "user"]).aggregate([("loss", "sum"), ("loss", "count")])
 
 
-def _arms(losses: list[pa.Table]) -> dict[str, Any] | None:
+def _arms(cells: dict[tuple[int, str], Cell], losses: list[pa.Table]) -> dict[str, Any] | None:
     """Return the NLL difference of the two versions that served most, with a 95 % interval over users."""
-    if not losses:
+    rows: Counter[int] = Counter()
+    for (version, _), cell in cells.items():
+        rows[version] += cell.rows
+    if len(rows) < 2:
         return None
     sums = [("loss_sum", "sum"), ("loss_count", "sum")]
     users = pa.concat_tables(losses).group_by(["version", "user"]).aggregate(sums)
-    rows: Counter[int] = Counter()
-    for version, number in zip(
-        users["version"].to_pylist(), users["loss_count_sum"].to_pylist(), strict=True
-    ):
-        rows[version] += number
-    if len(rows) < 2:
-        return None
     found = []
     for version, number in rows.most_common(2):
         mine = users.filter(pc.equal(users["version"], version))

@@ -6,16 +6,17 @@ identical. The ledger contains a version's digest, so a receipt (``resealed``) r
 """
 
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 
 from slc_ops.base.methods import METHODS
 from slc_ops.parameters import IN_MODEL, effect_file
 from slc_ops.parameters.storage import remove_users
 from slc_ops.refresh.files import RefreshFiles, refreshes_in
+from slc_ops.refresh.retention import is_recent, versions_in_use
 from slc_ops.refresh.versions import registered_by
 from slc_ops.registry import Registry, Version
-from slc_ops.registry.erasures import Receipt, record_erasure
+from slc_ops.registry.erasures import record_erasure
 from slc_ops.registry.logged_model import download
 from slc_ops.registry.publication import digest_of_set
 from slc_ops.registry.tracking import typed
@@ -31,20 +32,17 @@ def strip_refresh(files: RefreshFiles, belongs: Belongs) -> int:
 
 
 def strip_version(
-    registry: Registry,
-    version: Version,
-    belongs: Belongs,
-    note: Callable[[int, str], None] = lambda number, digest: None,
-) -> str | None:
-    """Remove users from a version's set in MLflow; return its new digest, or None if it is unchanged.
+    registry: Registry, version: Version, belongs: Belongs, note: Callable[[str, str], None]
+) -> None:
+    """Remove users from a version's set in MLflow; a missing set contains none.
 
-    ``note`` is called with the digest before the set is replaced. A missing set contains no users.
+    ``note`` is called with its number and the new digest before the set is replaced.
     """
     from mlflow.exceptions import MlflowException
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     if version.method in METHODS and "user" not in METHODS[version.method].looks_at:
-        return None
+        return
     client, uri = registry.client, registry.installation.tracking_uri
     with tempfile.TemporaryDirectory(prefix="slc-erase-") as scratch, typed(uri):
         name = registered_model(version.deployment)
@@ -52,34 +50,32 @@ def strip_version(
             source = client.get_model_version(name, str(version.number)).source
             directory = download(client, source, IN_MODEL, Path(scratch))
         except (MlflowException, OSError):
-            return None
+            return
         if not remove_users(directory, belongs):
-            return None
-        digest = digest_of_set(directory)
-        note(version.number, digest)
+            return
+        note(str(version.number), digest_of_set(directory))
         store = get_artifact_repository(source, tracking_uri=client.tracking_uri)
         store.log_artifacts(str(directory), IN_MODEL)
-    return digest
 
 
-def drop_old_tables(
-    installation: Installation, name: str, keep: Collection[int], at_work: Collection[Path]
-) -> Receipt | None:
-    """Empty the users' tables of all versions but ``keep``; return the receipt of those that had any."""
+def drop_user_tables(installation: Installation, name: str) -> list[str]:
+    """Empty the users' tables of all versions but the champion and a rollback's target; return the versions.
+
+    Tables of refreshes that may be running stay.
+    """
 
     def everyone(user: str) -> bool:
         return True
 
+    keep = versions_in_use(installation, name, challenger=False)
     for files in refreshes_in(installation.refreshes(name)):
-        if files.directory not in at_work and not set(keep) & {each.number for each in registered_by(files)}:
+        if not is_recent(files.directory) and not keep & {each.number for each in registered_by(files)}:
             strip_refresh(files, everyone)
-    registry, resealed = Registry.open(installation, create=False), {}
+    registry, resealed = Registry.open(installation, create=False), dict[str, str]()
     for version in registry.ledger.versions(name):
         if version.number not in keep:
-            digest = strip_version(registry, version, everyone)
-            if digest is not None:
-                resealed[str(version.number)] = digest
-    if not resealed:
-        return None
-    details = {"users": [], "rows": {}, "versions": [], "unknown_versions": [], "resealed": resealed}
-    return record_erasure(registry.ledger, name, details, "clean")
+            strip_version(registry, version, everyone, resealed.__setitem__)
+    if resealed:
+        details = {"users": [], "rows": {}, "versions": [], "unknown_versions": [], "resealed": resealed}
+        record_erasure(registry.ledger, name, details, "clean")
+    return sorted(resealed, key=int)

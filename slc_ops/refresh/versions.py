@@ -12,7 +12,7 @@ from slc_ops.base.digests import digest_json
 from slc_ops.base.files import read_json, understanding, write_json
 from slc_ops.base.json_form import to_json
 from slc_ops.base.window import Window
-from slc_ops.refresh.files import OUTCOME, VERSIONS, RefreshFiles, refreshes_in
+from slc_ops.refresh.files import OUTCOME, RefreshFiles, refreshes_in
 from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.settings.environment import Installation
 
@@ -59,7 +59,7 @@ def version_of(files: RefreshFiles, kind: Literal["decided", "renewal"] = "decid
 def find_by_run(installation: Installation, run_id: str) -> Plan | None:
     """Return the refresh of an MLflow run, or None."""
     for refreshes in (installation.home / "refreshes").glob("[!.]*/"):
-        for files in refreshes_in(refreshes, holding=VERSIONS):
+        for files in refreshes_in(refreshes):
             if run_id in [each.run_id for each in registered_by(files)]:
                 return read_plan(files.plan)
     return None

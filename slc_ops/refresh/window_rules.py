@@ -31,7 +31,6 @@ from slc_ops.base.window import Cadence, Window
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import Fold, FoldPlan
-    from slc_ops.methods.fitting.options import Forgetting
 
 BACKBONE, HELD, STOPPED, TAKEN_BACK = "backbone", "held", "stopped", "taken_back"
 """Reasons for excluding a window: another backbone, a renewal that moved too far, validation, a person."""
@@ -96,43 +95,31 @@ def windows_read_again(window: Window, lookback: int) -> list[Window]:
     return [*window.before(lookback), window]
 
 
-def memory_before(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
-    """Return the usable windows before a window, for fits that are scored on it.
+def memory_up_to(last: Window, usable: Collection[Window], reach: Reach) -> Memory:
+    """Return the usable windows of a fit that ends with a calendar window, which is usable or not.
 
-    Gaps do not shorten the long memory: it has the last usable windows within the longest memory of any
-    method. Levels change faster, so the link has the usable ones of its last calendar windows; if there are
-    none, the last usable ones.
+    For a fit that is scored on a window, ``last`` is the window before it; for the published parameters it
+    is the refreshed window. Gaps do not shorten the long memory: it has the last usable windows within the
+    longest memory of any method. Levels change faster, so the link has the usable ones of its last calendar
+    windows; if there are none, the last usable ones.
 
-    >>> week = Window.parse("2026-02-02/2026-02-09")
-    >>> usable = [*week.before(5)[:3], week]
-    >>> found = memory_before(week, usable, Reach(2, 3, 1, forget=5))
+    >>> week = Window.parse("2026-01-26/2026-02-02")
+    >>> usable = week.before(4)[:3]
+    >>> found = memory_up_to(week, usable, Reach(2, 3, 1, forget=5))
     >>> [each.key for each in found.link], [each.key for each in found.offsets]
     (['2026-01-05', '2026-01-12'], ['2025-12-29', '2026-01-05', '2026-01-12'])
-    >>> [each.key for each in memory_before(week, usable, Reach(2, 3, 1)).offsets]
+    >>> [each.key for each in memory_up_to(week, usable, Reach(2, 3, 1)).offsets]
     ['2026-01-12']
     """
-    return memory_up_to(window.before(1)[0], usable, reach)
-
-
-def memory_up_to(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
-    """Return the windows of the published parameters: the same number, with the refreshed one included."""
-    span = [*window.before(reach.longest - 1), window]
+    span = longest_memory(last, reach)
     known = tuple(each for each in span if each in usable)
     recent = tuple(each for each in span[-reach.link :] if each in usable)
     return Memory(recent or known[-reach.link :], known[-reach.memory :], known if reach.forget else ())
 
 
-def starts_up_to(newest: Window, reach: Reach) -> tuple[float, ...]:
-    """Return the starts of the windows of the longest memory, which ends with ``newest``, gaps included."""
-    return tuple(each.start.timestamp() for each in (*newest.before(reach.longest - 1), newest))
-
-
-def forgetting(newest: Window, reach: Reach) -> "Forgetting | None":
-    """Return the weights of older windows; the ``newest`` of the fit has age 0. None: equal weights."""
-    from slc_ops.methods.fitting.options import Forgetting
-
-    starts = starts_up_to(newest, reach)[-reach.forget :]
-    return Forgetting(starts, reach.half_life) if reach.forget else None
+def longest_memory(last: Window, reach: Reach) -> list[Window]:
+    """Return the windows of the longest memory of any method, gaps included."""
+    return [*last.before(reach.longest - 1), last]
 
 
 def plan_folds(windows: Sequence[tuple[Window, Path]], reach: Reach, *, summed: bool = False) -> "FoldPlan":
@@ -146,25 +133,25 @@ def plan_folds(windows: Sequence[tuple[Window, Path]], reach: Reach, *, summed: 
     notes = []
     planned = []
     for window in [*newest.before(reach.evidence - 1), newest]:
-        memory = memory_before(window, files, reach)
         if window not in files:
             notes.append(f"window {window} has no rows that may be used, so it has no entry")
-        elif not memory.link:
+            continue
+        fold = _fold(window, files[window], window.before(1)[0], files, reach)
+        if not fold.calibration:
             notes.append(f"nothing before window {window} to learn from, so it has no entry")
-        else:
-            if len(memory.link) < reach.link:
-                notes.append(
-                    f"the methods scored on {window} learned from {len(memory.link)} of {reach.link} "
-                    "windows; the others have no rows that may be used"
-                )
-            fold = _fold(window, files[window], memory, files, window.before(1)[0], reach)
-            planned.append(replace(fold, newest=window == newest, summed=summed))
+            continue
+        if len(fold.calibration) < reach.link:
+            notes.append(
+                f"the methods scored on {window} learned from {len(fold.calibration)} of {reach.link} "
+                "windows; the others have no rows that may be used"
+            )
+        planned.append(replace(fold, newest=window == newest, summed=summed))
     if not planned or planned[-1].window != newest:
         notes.append(
             f"there is no earlier window to fit on before {newest}: its later part was scored by fits on its "
             "earlier part"
         )
-        alone = starts_up_to(newest, reach)[-1:]
+        alone = (newest.start.timestamp(),)
         planned.append(Fold(newest, (files[newest],), None, newest=True, starts=alone))
     return FoldPlan(tuple(planned), tuple(notes))
 
@@ -173,23 +160,21 @@ def next_fold(windows: Sequence[tuple[Window, Path]], reach: Reach) -> "Fold":
     """Return the fold after the newest window, whose fits a refresh publishes; it has no test rows yet."""
     files = dict(windows)
     newest = max(files)
-    fold = _fold(newest, Path(), memory_up_to(newest, files, reach), files, newest, reach)
-    return replace(fold, summed=True)
+    return replace(_fold(newest, Path(), newest, files, reach), summed=True)
 
 
-def _fold(
-    window: Window, test: Path, memory: Memory, files: Mapping[Window, Path], last: Window, reach: Reach
-) -> "Fold":
-    """Return a fold that is fitted on these memories, which end with the calendar window ``last``."""
+def _fold(window: Window, test: Path, last: Window, files: Mapping[Window, Path], reach: Reach) -> "Fold":
+    """Return a fold whose fits end with the calendar window ``last``, which has age 0 when they forget."""
     from slc_ops.evidence.folds import Fold
+    from slc_ops.methods.fitting.options import Forgetting
 
+    memory = memory_up_to(last, files, reach)
     link, offsets, older = (
         tuple(files[w] for w in part) for part in (memory.link, memory.offsets, memory.older)
     )
-    return Fold(
-        window, link, test, offsets, older=older, forget=forgetting(last, reach),
-        starts=starts_up_to(last, reach),
-    )  # fmt: skip
+    starts = tuple(each.start.timestamp() for each in longest_memory(last, reach))
+    forget = Forgetting(starts[-reach.forget :], reach.half_life) if reach.forget else None
+    return Fold(window, link, test, offsets, older=older, forget=forget, starts=starts)
 
 
 # --- usable or not --------------------------------------------------------------------------------------

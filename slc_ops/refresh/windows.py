@@ -64,13 +64,8 @@ def extract(installation: Installation, name: str, window: Window) -> list[Windo
 
     with lineage("extract", name, window, reads, silent=installation.rehearsal) as written:
         found, newest = _extracted(installation, name, window, deployment, home)
-        written.append(window_data(newest))
+        written.append(Data("file", str(newest.path), newest.digest, newest.rows))
     return found
-
-
-def window_data(manifest: "WindowManifest") -> Data:
-    """Return an extracted window as a lineage data set."""
-    return Data("file", str(manifest.path), manifest.digest, manifest.rows)
 
 
 def _extracted(
@@ -192,10 +187,8 @@ def _planned(installation: Installation, name: str, deployment: Deployment, wind
 
     reach = Reach.of(dict(deployment))
     needed = needed_windows(window, reach)
-    held, taken_back = (
-        held_windows([(each, _renewal(installation, name, each)) for each in needed[:-1]]),
-        _left_out_by_people(installation, name),
-    )
+    held = held_windows([(each, _renewal(installation, name, each)) for each in needed[:-1]])
+    taken_back = _left_out_by_people(installation, name)
     names = {
         each: set(statistics_of(manifest, deployment.quality.logit_limit, engine).versions)
         for each in needed
@@ -265,8 +258,10 @@ def _audited(
 
 def _renewal(installation: Installation, name: str, window: Window) -> dict[str, Any]:
     """Return the renewal in the last refresh of a window; empty without one."""
-    found = list(outcomes(installation.refreshes(name), window))
-    return found[-1][-1][1].renewal if found else {}
+    for refreshes in outcomes(installation.refreshes(name), window):
+        _, outcome = refreshes[-1]
+        return outcome.renewal
+    return {}
 
 
 def _left_out_by_people(installation: Installation, name: str) -> dict[Window, str]:

@@ -15,7 +15,6 @@ from slc_ops.base.errors import PromotionConflict, RegistryError
 from slc_ops.registry.chain import MOVE, PUBLICATION, RETENTION, append, entry_of_version
 from slc_ops.registry.database import Database
 from slc_ops.registry.publication import ChampionChange, Version
-from slc_ops.registry.rules import line_breaks
 from slc_ops.registry.tables import change_of, row_of, version_of
 from slc_ops.registry.tables import deployment as deployments
 from slc_ops.registry.tables import move as moves
@@ -169,37 +168,16 @@ class Ledger:
             append(connection, name, MOVE, move.revision, refers)
         return self.in_zone(move)
 
-    def repair(self, deployment: str) -> str | None:
-        """Rebuild the deployment's row from the champion history; return a sentence on the repair, or None.
-
-        A lost row, or one behind the history, is written. A broken history, or one shorter than the row's
-        revision, stays unchanged: moves are lost, and only a backup has them.
-        """
+    def repair(self, deployment: str) -> None:
+        """Write the deployment's row, which is lost or behind, as the champion history gives it."""
         with self.database.writing() as connection:
-            row, line = _head(connection, deployment, lock=True), _line(connection, deployment)
-            if line_breaks(line):
-                return None
-            wanted = _rebuilt(connection, deployment)
-            if row is None:
-                if wanted == Head(deployment):
-                    return None
-                _ensured(connection, deployment)
-                return (
-                    f"the deployment's row was lost and is written again: champion {wanted.champion} "
-                    f"after {wanted.revision} moves, challenger {wanted.challenger}"
-                )
-            if row.revision > len(line) or (row.champion, row.revision) == (wanted.champion, wanted.revision):
-                return None
+            row, wanted = _ensured(connection, deployment), _rebuilt(connection, deployment)
             challenger = None if row.challenger == wanted.champion else row.challenger
             connection.execute(
                 update(deployments)
                 .where(deployments.c.name == deployment)
                 .values(revision=wanted.revision, champion=wanted.champion, challenger=challenger)
             )
-        return (
-            f"the deployment's row said version {row.champion} after {row.revision} moves; it follows the "
-            f"line again: version {wanted.champion} after {wanted.revision}"
-        )
 
     def discard(self, deployment: str, keep: int) -> list[Version]:
         """Mark versions for deletion: beyond the ``keep`` newest, never champion, not the challenger.

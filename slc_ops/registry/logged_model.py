@@ -19,6 +19,9 @@ _log = logging.getLogger(__name__)
 MODEL_TAG = "logged_model"
 """Tag of a version: the id of its LoggedModel. A separate registry has no other link to it."""
 
+KEPT = 50
+"""Number of versions that were never champion, apart from the challenger; older ones are deleted."""
+
 VERSION_TAG = "registered_version"
 """Tag of a LoggedModel: the version created from it."""
 
@@ -74,19 +77,16 @@ def download(client: "MlflowClient", source: str, path: str, into: Path) -> Path
     return Path(repository.download_artifacts(path, str(into)))
 
 
-def clean(client: "MlflowClient", ledger: Ledger, deployment: str, keep: int) -> list[Version]:
-    """Delete old versions that were never champion, beyond ``keep``, and their files; return them.
+def clean(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Version]:
+    """Delete versions that were never champion, beyond :data:`KEPT`, and their files; return them.
 
     They are marked in the ledger first: marked versions cannot be promoted, so deletion cannot affect a
-    champion. The ledger's rows remain, and so do the runs with their metrics, report and verdict. ``keep``
-    below 1 raises :class:`RegistryError`.
+    champion. The ledger's rows remain, and so do the runs with their metrics, report and verdict.
     """
-    if keep < 1:
-        raise RegistryError(f"retention keeps at least 1 version; found {keep}")
     deleted = []
     name = registered_model(deployment)
     present = {int(v.version) for v in client.search_model_versions(f"name = '{name}'")}
-    for version in ledger.discard(deployment, keep):
+    for version in ledger.discard(deployment, KEPT):
         if version.number in present:
             _delete(client, name, str(version.number))
             deleted.append(version)

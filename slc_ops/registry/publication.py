@@ -11,7 +11,6 @@ from slc_ops.base.digests import canonical_json, digest_file, digest_json
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.names import model_name
 from slc_ops.base.window import Window
-from slc_ops.settings.environment import registered_model
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
@@ -53,8 +52,6 @@ class Publication:
     """``training`` and ``evaluation`` → windows and digests."""
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     """Name in the run → a file or directory: report, figures, detectability, validation."""
-    keep_versions: int = 50
-    """Number of never-promoted versions to keep; older ones are deleted after publishing."""
 
     def __post_init__(self) -> None:
         model_name(self.deployment)
@@ -142,11 +139,6 @@ class Version:
     retired_at: datetime | None = None
     """The time when retention deleted its parameters; the row remains."""
 
-    @property
-    def uri(self) -> str:
-        """The model URI for MLflow."""
-        return f"models:/{registered_model(self.deployment)}/{self.number}"
-
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form of ``slc-ops status``."""
         return {
@@ -181,18 +173,8 @@ class ChampionChange:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form of ``slc-ops history``."""
-        return {
-            "revision": self.revision,
-            "kind": self.kind,
-            "from_version": self.from_version,
-            "to_version": self.to_version,
-            "window": self.window.as_dict(),
-            "actor": self.actor,
-            "reason": self.reason,
-            "override": self.override,
-            "evidence": dict(self.evidence),
-            "at": self.at.isoformat(),
-        }
+        values = {name: value for name, value in vars(self).items() if name != "deployment"}
+        return values | {"window": self.window.as_dict(), "at": self.at.isoformat()}
 
     def __str__(self) -> str:
         done = CHANGES[self.kind].format(self.to_version)

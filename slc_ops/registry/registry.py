@@ -8,8 +8,8 @@
 
 import logging
 import tempfile
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,13 +32,13 @@ from slc_ops.registry.publication import (
 )
 from slc_ops.registry.rules import (
     Against,
-    act,
     changed_by,
     check_against,
     check_promotion,
     check_retirement,
     check_rollback,
     check_signed,
+    with_author,
 )
 from slc_ops.registry.tracking import typed
 from slc_ops.settings.environment import Installation, registered_model
@@ -78,6 +78,13 @@ class Registry:
         with typed(uri):
             return connect(uri, create=self._create, registry_uri=self.installation.registry_uri)
 
+    @contextmanager
+    def _mlflow(self) -> "Iterator[MlflowClient]":
+        """Use MLflow's client; its errors become :class:`RegistryError`."""
+        client = self.client
+        with typed(self.installation.tracking_uri):
+            yield client
+
     # --- moves ----------------------------------------------------------------------------------------
 
     def publish(self, publication: Publication) -> Version:
@@ -90,8 +97,7 @@ class Registry:
         from slc_ops.registry.publish import publish
 
         name = publication.deployment
-        client = self.client
-        with typed(self.installation.tracking_uri), self._publishing(name):
+        with self._mlflow() as client, self._publishing(name):
             version = self.ledger.published(publication.key)
             if version is not None:
                 self._project(name, expected=False)
@@ -99,7 +105,7 @@ class Registry:
             version = publish(client, self.installation, publication)
             self.ledger.record(version, publication.refers)
             self._project(name, expected=True)
-            self._clean_quietly(name, publication.keep_versions)
+            self._clean_quietly(name)
         return version
 
     def restate(self, version: Version, publication: Publication) -> None:
@@ -110,8 +116,7 @@ class Registry:
         """
         from slc_ops.registry.publish import restate
 
-        client = self.client
-        with typed(self.installation.tracking_uri), self._publishing(publication.deployment):
+        with self._mlflow() as client, self._publishing(publication.deployment):
             restate(client, version, publication)
 
     def _publishing(self, deployment: str) -> AbstractContextManager[None]:
@@ -134,16 +139,10 @@ class Registry:
     ) -> Version:
         """Make a version the champion, by the rules; promoting the champion again changes nothing.
 
-        Args:
-            override: Reason for promoting a rejected version; it is recorded.
-            automatic: True for a schedule, False for a person.
-            against: The champion of the comparison, or ``NO_CHAMPION``; optional for a person.
-            request: Id of the request, such as an Airflow run; a repeated one changes nothing.
-            kind: ``renewal`` for new parameters of the serving method.
-
-        Raises:
-            PromotionRefused: A rule forbids the promotion.
-            PromotionConflict: The champion is not ``against`` any more.
+        ``override`` is the reason for promoting a rejected version. A schedule (``automatic``) names the
+        champion of its comparison in ``against``. A repeated ``request``, such as an Airflow run, changes
+        nothing. Raises :class:`PromotionRefused` if a rule forbids the promotion, and
+        :class:`PromotionConflict` if the champion is not ``against`` any more.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -156,8 +155,7 @@ class Registry:
             check_promotion(
                 candidate, champion, line, override=override, automatic=automatic, verdict=verdict
             )
-            said = act(person=not automatic, method=candidate.method)
-            entry = _with(evidence, request, said)
+            entry = with_author(evidence, request, person=not automatic, method=candidate.method)
             self._advance(
                 head, candidate, kind=kind, actor=actor, reason=reason, override=override, evidence=entry
             )
@@ -177,14 +175,10 @@ class Registry:
     ) -> Version:
         """Make the previous champion the champion again, or the earlier one with the number ``to``.
 
-        Two calls go back twice, unless they have the same ``request``.
-
-        Args:
-            windows: Windows until a rule may promote the removed method again; None: only a person may.
-            exclude_window: Exclude the removed version's window from later fits.
-
-        Raises:
-            PromotionRefused: No earlier champion, or ``to`` never was one.
+        Two calls go back twice, unless they have the same ``request``. ``windows`` is the number of windows
+        until a rule may promote the removed method again; None: only a person may. ``exclude_window`` leaves
+        the removed version's window out of later fits. Raises :class:`PromotionRefused` without an earlier
+        champion, or if ``to`` never was one.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -196,14 +190,11 @@ class Registry:
         version = self.ledger.version(deployment, target)
         moves = done is None and head.champion != target
         if moves:
-            said = act(
-                person=True,
-                method=version.method,
-                taken=self._version_or_none(deployment, head.champion),
-                windows=windows,
+            champion = self._version_or_none(deployment, head.champion)
+            entry = with_author(
+                None, request, person=True, method=version.method, taken=champion, windows=windows,
                 exclude=exclude_window,
-            )
-            entry = _with(None, request, said)
+            )  # fmt: skip
             self._advance(head, version, kind=ROLLBACK, actor=actor, reason=reason, evidence=entry)
         self._project(deployment, expected=moves)
         return version
@@ -216,22 +207,14 @@ class Registry:
         reason: str,
         evidence: Mapping[str, Any] | None = None,
         automatic: bool = False,
-        against: int | None = None,
+        against: Against | None = None,
         request: str | None = None,
         windows: int | None = None,
     ) -> ChampionChange:
         """Retire the champion and return the ledger's row; then the frozen model serves.
 
-        Retiring again changes nothing and returns the retirement in force.
-
-        Args:
-            automatic: True for a schedule, False for a person.
-            against: The champion to retire; optional for a person.
-            windows: Windows until a rule may promote the method again; None: only a person may.
-
-        Raises:
-            PromotionRefused: There never was a champion.
-            PromotionConflict: The champion is not ``against`` any more.
+        Retiring again changes nothing and returns the retirement in force. The arguments are those of
+        :meth:`promote` and :meth:`rollback`. Raises :class:`PromotionRefused` if there never was a champion.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -239,8 +222,9 @@ class Registry:
         done = changed_by(line, request) or check_retirement(deployment, champion, line)
         if done is None:
             check_against(against, champion, line, deployment, automatic=automatic)
-            said = act(person=not automatic, method=None, taken=champion, windows=windows)
-            entry = _with(evidence, request, said)
+            entry = with_author(
+                evidence, request, person=not automatic, method=None, taken=champion, windows=windows
+            )
             done = self._advance(head, None, kind=RETIREMENT, actor=actor, reason=reason, evidence=entry)
         self._project(deployment, expected=True)
         return done
@@ -259,8 +243,7 @@ class Registry:
 
     def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
         """Set the aliases to the ledger's state; log a gap that no expected move explains."""
-        client = self.client
-        with typed(self.installation.tracking_uri):
+        with self._mlflow() as client:
             closed = project(client, self.ledger, deployment)
         if closed and not expected:
             for gap in closed:
@@ -288,9 +271,7 @@ class Registry:
     def parameters(self, version: Version) -> "ParameterSet":
         """Download a version's parameter set, verify schema, digests and golden vectors, and return it.
 
-        Raises:
-            RegistryError: The version was deleted or cannot be downloaded.
-            ParameterSetError: The set is damaged.
+        A deleted version raises :class:`RegistryError`, a damaged set ``ParameterSetError``.
         """
         from slc_ops.parameters.parameter_set import ParameterSet
 
@@ -302,9 +283,9 @@ class Registry:
         from slc_ops.registry.logged_model import download
 
         check_living(version)
-        client, name = self.client, registered_model(version.deployment)
+        name = registered_model(version.deployment)
         try:
-            with typed(self.installation.tracking_uri):
+            with self._mlflow() as client:
                 source = client.get_model_version(name, str(version.number)).source
                 return download(client, source, IN_MODEL, into)
         except RegistryError as error:
@@ -342,8 +323,7 @@ class Registry:
         from slc_ops.registry.audit import Finding, alias_findings
 
         try:
-            client = self.client
-            with typed(self.installation.tracking_uri):
+            with self._mlflow() as client:
                 found = alias_findings(client, self.ledger.head(deployment), self.ledger.line(deployment))
         except RegistryError as error:
             found = [Finding(deployment, "unreachable", str(error))]
@@ -354,30 +334,31 @@ class Registry:
 
         With ``repair`` the deployment's row is rebuilt from the champion history if necessary, and the
         aliases are set to it; the result contains the repairs (``repaired``) and the remaining differences.
-        If moves are lost, nothing changes.
+        If moves are lost, nothing changes: only a backup has them.
         """
         from slc_ops.registry.audit import Finding, audit, line_findings
 
         repaired: list[str] = []
         if repair:
-            if (said := self.ledger.repair(deployment)) is not None:
-                repaired.append(said)
-            if not line_findings(deployment, self.ledger.row(deployment), self.ledger.line(deployment)):
+            found = line_findings(deployment, self.ledger.row(deployment), self.ledger.line(deployment))
+            if all(each.repairable for each in found):
+                if found:
+                    self.ledger.repair(deployment)
+                repaired = [each.sentence for each in found]
                 repaired += [str(gap) for gap in self._project(deployment, expected=True)]
-        with typed(self.installation.tracking_uri):
+        with self._mlflow():
             left = audit(self, deployment)
         return [Finding(deployment, "repaired", sentence) for sentence in repaired] + left
 
     # --- housekeeping ---------------------------------------------------------------------------------
 
-    def _clean_quietly(self, deployment: str, keep: int) -> None:
+    def _clean_quietly(self, deployment: str) -> None:
         """Delete old versions that were never champion; a failure must not fail the publication."""
         from slc_ops.registry.logged_model import clean
 
-        client = self.client
         try:
-            with typed(self.installation.tracking_uri):
-                clean(client, self.ledger, deployment, keep)
+            with self._mlflow() as client:
+                clean(client, self.ledger, deployment)
         except RegistryError as error:
             _log.warning("old versions of %s were not cleaned: %s", deployment, error)
 
@@ -407,7 +388,3 @@ class RehearsalRegistry(Registry):
 
     def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
         return []
-
-
-def _with(evidence: Mapping[str, Any] | None, request: str | None, said: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(evidence or {}) | ({} if request is None else {"request": request}) | dict(said)

@@ -1,6 +1,6 @@
 """The rules for becoming champion: pure functions of the ledger's rows, without a database."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -51,16 +51,16 @@ class TakenBack:
         )
 
 
-def act(
-    *, person: bool, method: str | None, taken: Version | None = None, windows: int | None = None,
-    exclude: bool = False,
+def with_author(
+    evidence: Mapping[str, Any] | None, request: str | None, *, person: bool, method: str | None,
+    taken: Version | None = None, windows: int | None = None, exclude: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return a change's evidence on its author; ``taken`` is the champion that a person removed."""
+    """Add a change's request and author to its evidence; ``taken`` is the champion that a person removed."""
     said: dict[str, Any] = {"person": person, "method": method}
     if person and taken is not None:
         of = {"version": taken.number, "method": taken.method, "window": taken.window.as_dict()}
         said["taken_back"] = of | {"windows": windows, "exclude": exclude}
-    return {ACT: said}
+    return {**(evidence or {}), **({} if request is None else {"request": request}), ACT: said}
 
 
 def taken_back(line: Sequence[ChampionChange]) -> list[TakenBack]:
@@ -166,10 +166,8 @@ def check_promotion(
       promote any version; a schedule only windows not older than the retired champion's.
     * ``reject`` needs an override, which is recorded.
     * A schedule (``automatic``) promotes only the verdict ``promote`` and cannot override. After a person
-      removed
-      a champion, it promotes only later windows, and the removed method only after the stated number of
-          windows.
-      A retried task must not undo a person's decision.
+      removed a champion, it promotes only later windows, and the removed method only after the stated number
+      of windows. A retried task must not undo a person's decision.
     """
     name = f"version {candidate.number} of {candidate.deployment}"
     if champion is not None and candidate.window.end < champion.window.end:

@@ -20,7 +20,7 @@ OLDER = NEWEST.before(1)[0]
 
 def promoted_in_between(installation: Installation, plan: Plan) -> Version:
     """Publish the week before and promote it manually, after the verdict of this refresh."""
-    registered = pipeline.refresh(installation, "school", OLDER, leave_out=["promote"])
+    registered = pipeline.refresh(installation, "school", OLDER, until="publish")
     assert registered.deployment == plan.deployment
     registry = Registry.open(installation)
     (version,) = [each for each in registry.ledger.versions("school") if each.window == OLDER]
@@ -30,7 +30,7 @@ def promoted_in_between(installation: Installation, plan: Plan) -> Version:
 def test_an_automatic_promotion_only_replaces_the_champion_it_was_compared_with(
     school: Installation,
 ) -> None:
-    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
+    plan = pipeline.refresh(school, "school", NEWEST, until="publish")
     assert read_json(plan.files.verdict)["champion"]["status"] == "absent"
     champion = promoted_in_between(school, plan)
 
@@ -42,7 +42,7 @@ def test_an_automatic_promotion_only_replaces_the_champion_it_was_compared_with(
 def test_after_a_conflict_a_rerun_compares_with_the_new_champion_and_succeeds(
     school: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
+    plan = pipeline.refresh(school, "school", NEWEST, until="publish")
     page, fitted = plan.files.report_page.read_text(), times(plan.files.parameters)
     champion = promoted_in_between(school, plan)
 
@@ -77,18 +77,18 @@ def test_after_a_conflict_a_rerun_compares_with_the_new_champion_and_succeeds(
 def test_a_repeated_backtest_reports_the_score_and_number_of_the_new_champion(
     school: Installation,
 ) -> None:
-    first = pipeline.refresh(school, "school", OLDER.before(1)[0], leave_out=["promote"])
+    first = pipeline.refresh(school, "school", OLDER.before(1)[0], until="publish")
     other = pipeline.refresh(
         school,
         "school",
         OLDER,
         settings=school.deployment("school").with_methods(["temperature"]),
-        leave_out=["promote"],
+        until="publish",
     )
     registry = Registry.open(school)
     versions = {each.window: each for each in registry.ledger.versions("school")}
     registry.promote("school", versions[first.window].number, actor="ann", reason="first")
-    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
+    plan = pipeline.refresh(school, "school", NEWEST, until="publish")
     old = read_json(plan.files.backtest)
 
     registry.promote("school", versions[other.window].number, actor="ann", reason="second")
@@ -121,7 +121,7 @@ def test_the_champion_is_read_once_per_backtest(
         asked.append(deployment)
         return read(ledger, deployment)
 
-    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["publish", "promote"])
+    plan = pipeline.refresh(school, "school", NEWEST, until="decide")
     plan.files.backtest.unlink()
     monkeypatch.setattr(overview, "glance", counted)
     evidence.backtest(school, plan)

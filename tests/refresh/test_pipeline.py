@@ -125,7 +125,7 @@ def test_a_refresh_with_caches_gives_the_same_bytes_as_one_without(
     settings = installation.deployment("school").with_methods(methods)
 
     def register(home: Installation, window: Window) -> Plan:
-        return pipeline.refresh(home, "school", window, settings=settings, leave_out=["promote"])
+        return pipeline.refresh(home, "school", window, settings=settings, until="publish")
 
     register(installation, NEWEST.before(1)[0])
     summed.clear(), scored.clear()

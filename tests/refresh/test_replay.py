@@ -155,10 +155,10 @@ def test_a_champion_of_another_backbone_does_not_serve_and_its_windows_are_left_
         change_week(school, week, of_backbone("gru-7" if k < 3 else "gru-8"))
     settings, directory = school.deployment("school"), school.home / "past"
     found = {}
-    for window, seen in replayed_windows("school", settings, WEEKS, directory, home=school.home):
-        plan = newest_refresh(rehearsal_installation(directory, school.home), "school", window)
+    for seen in replayed_windows("school", settings, WEEKS, directory, home=school.home):
+        plan = newest_refresh(rehearsal_installation(directory, school.home), "school", seen.window)
         assert plan is not None
-        found[window] = seen, [each.window for each in plan.windows]
+        found[seen.window] = seen, [each.window for each in plan.windows]
     seen, windows = found[WEEKS[3]]
     assert found[WEEKS[2]][0].serves_next != "base"
     assert (seen.status, seen.served) == ("first", "base")  # no earlier window of gru-8
@@ -180,8 +180,8 @@ def test_a_renewal_held_for_its_slope_keeps_its_window(school: Installation) -> 
     configure(school, methods=METHODS)
     change_week(school, WEEKS[0], turned)
     settings, directory = school.deployment("school"), school.home / "past"
-    steps = iter(replayed_windows("school", settings, WEEKS[:2], directory, home=school.home))
-    _, first = next(steps)
+    steps = replayed_windows("school", settings, WEEKS[:2], directory, home=school.home)
+    first = next(steps)
     assert first.renewal == "held"
     assert "check its logits" in first.sentence
     next(steps)
@@ -207,7 +207,7 @@ def test_a_slope_that_is_below_0_by_chance_holds_no_renewal(school: Installation
     configure(school, methods=["base", "platt"])
     change_week(school, WEEKS[0], without_signal)
     settings, directory = school.deployment("school"), school.home / "past"
-    _, first = next(iter(replayed_windows("school", settings, WEEKS[:1], directory, home=school.home)))
+    first = next(replayed_windows("school", settings, WEEKS[:1], directory, home=school.home))
     assert first.renewal != "held"
     plan = newest_refresh(rehearsal_installation(directory, school.home), "school", WEEKS[0])
     assert plan is not None

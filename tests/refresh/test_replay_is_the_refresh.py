@@ -156,8 +156,8 @@ def replayed(installation: Installation) -> list[dict[str, Any]]:
     rehearsal = rehearsal_installation(directory, installation.home)
     settings = installation.deployment("school")
     found = []
-    for window, seen in replayed_windows("school", settings, WEEKS, directory, home=installation.home):
-        found.append(state(rehearsal, window))
+    for seen in replayed_windows("school", settings, WEEKS, directory, home=installation.home):
+        found.append(state(rehearsal, seen.window))
         assert seen.serves_next == found[-1]["serves"]
     return found
 

@@ -63,7 +63,7 @@ def again(school: Installation, plan: Plan) -> Plan:
         shutil.rmtree(part)
     for path in (plan.files.backtest, plan.files.verdict, plan.files.versions):
         path.unlink(missing_ok=True)
-    return pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+    return pipeline.refresh(school, "school", NEWEST, until="decide")
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_a_published_fit_is_reused_and_gives_the_same_bytes(
 ) -> None:
     first(school)
     fitted.clear()
-    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+    plan = pipeline.refresh(school, "school", NEWEST, until="decide")
     assert fitted == ["base"]
     reused = results(plan)
 
@@ -90,12 +90,12 @@ def test_other_rows_options_or_weeks_are_fitted_again(school: Installation, fitt
     first(school)
     change_week(school, BEFORE, lambda week: week.slice(0, week.num_rows - 1))  # a row was removed
     fitted.clear()
-    pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+    pipeline.refresh(school, "school", NEWEST, until="decide")
     assert "slc_eb" in fitted
 
     configure(school, methods=METHODS, offset_windows=4)
     fitted.clear()
-    pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+    pipeline.refresh(school, "school", NEWEST, until="decide")
     assert "slc_eb" in fitted
 
 
@@ -114,7 +114,7 @@ def test_an_unreadable_fit_is_repeated(school: Installation, fitted: list[str], 
     else:
         shutil.rmtree(kept)
     fitted.clear()
-    pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+    pipeline.refresh(school, "school", NEWEST, until="decide")
     assert "slc_eb" in fitted
 
 

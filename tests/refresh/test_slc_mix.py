@@ -26,7 +26,7 @@ def mixed(school: Installation) -> Installation:
 def test_slc_mix_uses_more_windows_than_slc_eb_and_a_repeated_refresh_is_equal(
     mixed: Installation,
 ) -> None:
-    plan = pipeline.refresh(mixed, "school", NEWEST, leave_out=("publish", "promote"))
+    plan = pipeline.refresh(mixed, "school", NEWEST, until="decide")
     fold = folds_of(plan).newest
     assert (len(fold.calibration), len(fold.offsets), len(fold.older)) == (2, 3, 5)
     assert fold.forget is not None
@@ -35,14 +35,14 @@ def test_slc_mix_uses_more_windows_than_slc_eb_and_a_repeated_refresh_is_equal(
     found = ParameterSet.read(path)
     rows = sum(pq.read_metadata(each).num_rows for each in fold.older)
     assert found.n_rows == rows
-    again = pipeline.refresh(mixed, "school", NEWEST, leave_out=("publish", "promote"))
+    again = pipeline.refresh(mixed, "school", NEWEST, until="decide")
     assert again.directory == plan.directory
 
 
 @pytest.mark.slow
 def test_other_lists_use_no_more_windows(school: Installation) -> None:
     configure(school, forget={"half_life": 2, "windows": 20})
-    plan = pipeline.refresh(school, "school", NEWEST, leave_out=("publish", "promote"))
+    plan = pipeline.refresh(school, "school", NEWEST, until="decide")
     assert plan.older == ()
     assert len(plan.windows) == 5  # three calibration windows, two test windows
 

@@ -51,7 +51,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> tuple[Installation, Plan]:
     pipeline.refresh(installation, "school", DECEMBER)
     for window in (TURN, JANUARY):
         change_week(installation, window, other_items)
-    plan = pipeline.refresh(installation, "school", JANUARY, leave_out=("publish", "promote"))
+    plan = pipeline.refresh(installation, "school", JANUARY, until="decide")
     verdict = read_json(plan.files.verdict)
     assert verdict["decision"]["current"] == "slc"
     assert verdict["kind"] in ("change", "retire")
@@ -120,7 +120,7 @@ def test_the_newest_refresh_is_the_last_decided_whatever_the_file_times(
 ) -> None:
     installation, plan = held
     configure(installation, prior_var=2.0)
-    again = pipeline.refresh(installation, "school", JANUARY, leave_out=("publish", "promote"))
+    again = pipeline.refresh(installation, "school", JANUARY, until="decide")
     configure(installation)
     assert again.directory != plan.directory
     plan.files.verdict.touch()  # a restored backup or a copy

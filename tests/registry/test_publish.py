@@ -112,7 +112,7 @@ def test_a_version_loads_as_pyfunc_without_pickle(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.installation.tracking_uri)
     mlflow.set_tracking_uri(registry.installation.tracking_uri)
     try:
-        model = mlflow.pyfunc.load_model(version.uri)
+        model = mlflow.pyfunc.load_model(f"models:/slc-demo/{version.number}")
     finally:
         mlflow.set_tracking_uri(None)
     items, logits = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0]

@@ -10,7 +10,7 @@ import pytest
 
 from slc_ops.base.errors import RegistryError
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.registry import Registry
+from slc_ops.registry import Registry, logged_model
 from slc_ops.serving import Corrector
 from tests.registry.factory import WEEKS, installation_in, parameter_set, publication, read_aliases
 from tests.serving.servers import mlflow_server, model_server, s3_server
@@ -40,7 +40,7 @@ def remote(
 
 
 def test_publish_promote_roll_back_and_serve_over_http(
-    remote: Registry, parameters: Path, tmp_path: Path
+    remote: Registry, parameters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = parameter_set(tmp_path / "other", seed=1)
     first = remote.publish(publication(parameters, artifacts={"verdict": parameters / "params.json"}))
@@ -71,7 +71,8 @@ def test_publish_promote_roll_back_and_serve_over_http(
         assert corrector.health()["version"] == first.number
     assert read_aliases(remote.client, "demo") == {"champion": first.number}
     assert remote.verify("demo") == []
-    third = remote.publish(publication(other, window=WEEKS[2], keep_versions=1))
+    monkeypatch.setattr(logged_model, "KEPT", 1)
+    third = remote.publish(publication(other, window=WEEKS[2]))
     assert numbers(remote, "demo") == {first.number, second.number, third.number}  # champions are kept
 
 
@@ -80,9 +81,12 @@ def numbers(remote: Registry, deployment: str) -> set[int]:
     return {int(v.version) for v in remote.client.search_model_versions(f"name = 'slc-{deployment}'")}
 
 
-def test_retention_works_through_the_server(remote: Registry, parameters: Path) -> None:
+def test_retention_works_through_the_server(
+    remote: Registry, parameters: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logged_model, "KEPT", 1)
     for week in range(4):
-        remote.publish(publication(parameters, deployment="kept", window=WEEKS[week], keep_versions=1))
+        remote.publish(publication(parameters, deployment="kept", window=WEEKS[week]))
     assert numbers(remote, "kept") == {3, 4}
     with pytest.raises(RegistryError, match="cleaned away"):
         remote.promote("kept", 1, actor="ann", reason="gone")

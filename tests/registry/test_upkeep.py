@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from slc_ops.base.errors import RegistryError
-from slc_ops.registry import Registry, Version
-from slc_ops.registry.logged_model import clean
+from slc_ops.registry import Registry, Version, logged_model
 from tests.registry.factory import WEEKS, files_of, publication, read_aliases
 
 pytestmark = pytest.mark.slow  # dozens of versions
@@ -90,7 +89,7 @@ def numbers(registry: Registry) -> set[int]:
 
 
 def test_retention_removes_versions_that_were_never_champion_beyond_the_limit(
-    registry: Registry, parameters: Path, two_champions: list[Version]
+    registry: Registry, parameters: Path, two_champions: list[Version], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = [
         registry.publish(publication(parameters, window=WEEKS[week], verdict={"verdict": "hold"}))
@@ -99,26 +98,27 @@ def test_retention_removes_versions_that_were_never_champion_beyond_the_limit(
     assert numbers(registry) == {1, 2, 3, 4, 5, 6}
     files = files_of(registry, waiting[0])
     assert files.exists()
-    last = publication(parameters, window=WEEKS[6], verdict={"verdict": "hold"}, keep_versions=2)
-    registry.publish(last)
+    monkeypatch.setattr(logged_model, "KEPT", 2)
+    registry.publish(publication(parameters, window=WEEKS[6], verdict={"verdict": "hold"}))
     assert numbers(registry) == {1, 2, 5, 6, 7}
     assert not files.exists()
     experiment = registry.client.get_run(waiting[0].run_id).info.experiment_id
     models = {each.source_run_id for each in registry.client.search_logged_models([experiment])}
     assert waiting[0].run_id not in models
     assert two_champions[0].run_id in models
-    assert clean(registry.client, registry.ledger, "demo", keep=2) == []
+    assert logged_model.clean(registry.client, registry.ledger, "demo") == []
     assert registry.rollback("demo", actor="bob", reason="still there").number == 1
     assert registry.verify("demo") == []
 
 
 def test_a_cleaned_version_cannot_be_promoted_but_published_again(
-    registry: Registry, parameters: Path
+    registry: Registry, parameters: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(logged_model, "KEPT", 1)
     sent = publication(parameters, window=WEEKS[0])
     retired = registry.publish(sent)
     for week in (1, 2):
-        registry.publish(publication(parameters, window=WEEKS[week], keep_versions=1))
+        registry.publish(publication(parameters, window=WEEKS[week]))
     with pytest.raises(RegistryError, match="was cleaned away"):
         registry.promote("demo", retired.number, actor="ann", reason="?")
     again = registry.publish(sent)
@@ -127,12 +127,10 @@ def test_a_cleaned_version_cannot_be_promoted_but_published_again(
     registry.promote("demo", again.number, actor="ann", reason="back again")
 
 
-def test_publishing_applies_retention(registry: Registry, parameters: Path) -> None:
+def test_publishing_applies_retention(
+    registry: Registry, parameters: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logged_model, "KEPT", 2)
     for week in range(5):
-        registry.publish(publication(parameters, window=WEEKS[week], keep_versions=2))
+        registry.publish(publication(parameters, window=WEEKS[week]))
     assert numbers(registry) == {3, 4, 5}  # the challenger and two more
-
-
-def test_retention_of_zero_versions_is_refused(registry: Registry) -> None:
-    with pytest.raises(RegistryError, match="at least 1"):
-        clean(registry.client, registry.ledger, "demo", keep=0)

@@ -11,8 +11,7 @@ from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.parameters.storage import remove_users
 from slc_ops.refresh.erasure import erase_from
-from slc_ops.refresh.retention import drop_user_tables
-from slc_ops.refresh.user_tables import drop_old_tables
+from slc_ops.refresh.user_tables import drop_user_tables
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import recorded_erasures
 from slc_ops.settings.environment import Installation
@@ -75,13 +74,11 @@ def test_old_versions_keep_no_users_and_a_rollback_to_one_still_verifies(
     home: tuple[Installation, Registry, list[Version]],
 ) -> None:
     installation, registry, versions = home
-    receipt = drop_old_tables(installation, "demo", keep=[2, 3], at_work=[])
-    assert receipt is not None
-    assert sorted(receipt.details["resealed"]) == ["1"]
+    assert drop_user_tables(installation, "demo") == ["1"]  # version 3 serves, a rollback would restore 2
     assert [len(users_of(registry, each)) for each in versions] == [0, 3, 3]
+    assert drop_user_tables(installation, "demo") == []
     registry.rollback("demo", to=1, actor="ann", reason="test")
     assert registry.verify("demo") == []
-    assert drop_old_tables(installation, "demo", keep=[2, 3], at_work=[]) is None
 
 
 def test_clean_keeps_user_tables_of_the_champion_and_the_rollback_target(
