@@ -130,6 +130,8 @@ def read_set(reference: str) -> "Exported":
 
 def _download(reference: str, directory: Path) -> tuple[Path, int]:
     from slc_ops.base.mlflow_client import connect
+    from slc_ops.parameters import IN_MODEL
+    from slc_ops.registry.logged_model import download
     from slc_ops.registry.tracking import typed
     from slc_ops.settings.environment import Installation
 
@@ -139,16 +141,8 @@ def _download(reference: str, directory: Path) -> tuple[Path, int]:
             f"{reference!r} names no model: expected models:/NAME@ALIAS or models:/NAME/VERSION"
         )
     installation = Installation.from_environment()
-    uri = installation.tracking_uri
-    with typed(uri):
-        client = connect(uri, registry_uri=installation.registry_uri)
-        from mlflow.artifacts import download_artifacts
-
-        # Use our own client: MLflow resolves a models:/ address against the process's global registry.
+    with typed(installation.tracking_uri):
+        client = connect(installation.tracking_uri, registry_uri=installation.registry_uri)
         version = found["version"] or client.get_model_version_by_alias(found["name"], found["alias"]).version
         source = client.get_model_version_download_uri(found["name"], version)
-        download_artifacts(artifact_uri=source, dst_path=str(directory), tracking_uri=uri)
-    sets = sorted(directory.rglob("params.json"))
-    if len(sets) != 1:
-        raise RegistryError(f"{reference} holds {len(sets)} parameter sets; expected exactly one")
-    return sets[0].parent, int(version)
+        return download(client, source, IN_MODEL, directory), int(version)
