@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.api.errors import FrameError, as_value_errors
 from slc_ops.api.pages import Shown, Titled
+from slc_ops.base.text import MISSING, interval, number, share, signed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from slc_ops.settings.deployments import Deployment
 
 NAME = "frame"
+SERVED = "served"
+_REFERENCES = ("platt", "base")
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,22 +88,65 @@ class Replayed(Shown):
         return Path(path)
 
     def _notes(self) -> Sequence[str]:
-        return [self.result.sentence]
+        return replay_notes(self.result)
 
     def _tables(self) -> list[Titled]:
-        """Return the table of windows and the table of all contenders."""
-        from slc_ops.reporting.replay import contender_rows, window_row
+        return replay_tables(self.result)
 
-        windows = [window_row(each) for each in self.result.windows]
-        shown = ["window", "served", "nll", "platt", "frozen", "next"]
-        rows = [[str(each[name]) for name in shown] for each in windows]
-        columns = ["window", "served", "NLL", "vs Platt", "vs frozen", "refresh"]
-        contenders = [[each["name"], *each["cells"], each["worst"]] for each in contender_rows(self.result)]
-        title = f"NLL over {len(self.result.scored)} scored windows; {self.result.best} is best in hindsight"
-        return [
-            (self.result.headline, columns, rows),
-            (title, ["", "vs refitted Platt", "vs frozen", "worst window vs Platt"], contenders),
-        ]
+
+def replay_tables(found: "Replay") -> list[Titled]:
+    """Return the tables of a replay, in at most 80 columns: every window, the contenders, their AUC."""
+    running = dict(found.cumulated(SERVED, "platt"))
+    windows = []
+    for each in found.windows:
+        entry = each.entry
+        platt, frozen = (None if entry is None else entry.difference(SERVED, who) for who in _REFERENCES)
+        end = each.status if each.status in ("stopped", "missing") else each.change or each.renewal
+        windows.append(
+            [
+                f"{each.window.dates[0]}",
+                each.served,
+                number(None if entry is None else entry.nll.get(SERVED)),
+                signed(None if platt is None else platt.d),
+                signed(running.get(each.window), 3),
+                signed(None if frozen is None else frozen.d),
+                MISSING if end == "none" else end,
+            ]
+        )
+    against = [found.against(who) for who in _REFERENCES]
+    contenders = []
+    for name in (SERVED, *found.methods):
+        means = [each.get(name) for each in against]
+        cells = [MISSING if c is None else interval(c.mean, c.statistic.low, c.statistic.high) for c in means]
+        contenders.append([f"{name} *" if name == found.best else name, *cells])
+    columns = ["window", SERVED, "NLL", "vs Platt", "summed", "vs frozen", "refresh"]
+    title = f"NLL over {len(found.scored)} scored windows (* best in hindsight)"
+    tables = [
+        (f"{found.deployment}, {found.span}, window by window", columns, windows),
+        (title, ["", "vs refitted Platt", "vs frozen"], contenders),
+    ]
+    if kinds := list(found.ranking[SERVED]):
+        columns = ["", *("all" if kind == "all" else f"within {kind}" for kind in kinds)]
+        rows = [[name, *(number(each.get(kind)) for kind in kinds)] for name, each in found.ranking.items()]
+        title = "AUC, mean over windows: all pairs of rows, or those of the same user or item only"
+        tables.append((title, columns, rows))
+    return tables
+
+
+def replay_notes(found: "Replay") -> list[str]:
+    """Return the sentences of a replay: its result, then every change."""
+    notes = [f"{found.headline}. {found.sentence}"]
+    if found.ranking_in_words:
+        notes.append(found.ranking_in_words)
+    if (served := found.against("platt").get(SERVED)) is not None:
+        notes.append(f"The worst served window, {served.worst_window}: {signed(served.worst)} against Platt.")
+    if found.kept is not None:
+        notes.append(f"Of the gain of {found.best} over Platt {share(found.kept)} was served.")
+    notes += [
+        f"After {each.window}: {each.served} → {each.serves_next}. {each.sentence}" for each in found.changes
+    ]
+    notes += [f"After {each.window}: parameters held. {each.sentence}" for each in found.renewals("held")]
+    return notes + [f"Stopped: {each.note}" for each in found.with_status("stopped")]
 
 
 @dataclass(frozen=True)
@@ -111,9 +157,6 @@ class Figure:
 
     def _repr_html_(self) -> str:
         return self.svg
-
-
-_REFERENCES = ("platt", "base")
 
 
 def replay(
