@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slc_ops.base.errors import InputError, SettingsError, SlcError
+from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.hashing import shares_of
 from slc_ops.parameters.effects import COLUMNS
 from slc_ops.serving.answers import Columns
 from slc_ops.serving.follower import Follower
-from slc_ops.serving.pointer import NoAlias, Retired
+from slc_ops.serving.pointer import Retired
 from slc_ops.serving.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
@@ -63,16 +63,10 @@ class Canary:
 
     def refresh(self) -> None:
         """Read the challenger's alias; if the registry is unreachable, keep the last challenger."""
-        try:
-            self._snapshot = self._follower.look(self._snapshot)
-        except NoAlias:
-            if self._snapshot is not None:
-                _log.info("version %s is no challenger any more", self._snapshot.version)
-            self._snapshot = None
-        except SlcError as error:
-            self._follower.failed(error)
-            return
-        self._follower.agreed()
+        before = self._snapshot
+        self._snapshot = self._follower.next(before)
+        if before is not None and self._snapshot is None:
+            _log.info("version %s is no challenger any more", before.version)
 
     def as_dict(self, champion: Snapshot) -> dict[str, Any]:
         """Return the state for :meth:`Corrector.health`; ``version`` is None without a challenger."""

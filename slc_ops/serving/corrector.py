@@ -301,12 +301,11 @@ class Corrector:
         if self._follower is None:
             return False
         with self._refreshing:  # the watcher, a webhook and a person may call at the same time
-            found = self._follower.next(self._snapshot)
-            if found is not None:
-                self._snapshot = found
+            before = self._snapshot
+            self._snapshot = self._follower.next(before) or before
             if self._canary is not None:
                 self._canary.refresh()
-        return found is not None
+            return self._snapshot is not before
 
     def health(self) -> dict[str, Any]:
         """Return the served version, its load time and the registry's state, for a health endpoint."""
