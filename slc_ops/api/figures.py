@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slc_ops.api.pages import svg_of
 from slc_ops.base.text import signed
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.reporting.figures.forests import Row, forest
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 def figure_class() -> type[Any]:
     """Return a matplotlib figure class that notebooks render without pyplot, in light and dark themes."""
     from matplotlib.figure import Figure
-
-    from slc_ops.api.pages import svg_of
 
     class NotebookFigure(Figure):
         def _repr_html_(self) -> str:

@@ -4,21 +4,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from slc_ops.api.errors import FrameError, as_value_errors
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from slc_ops.api.errors import BadOption, FrameError, as_value_errors
 from slc_ops.api.pages import Shown, Titled
+from slc_ops.base.extras import require
+from slc_ops.base.files import write_text
 from slc_ops.base.text import MISSING, interval, number, share, signed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from slc_ops.evidence.replayed import Replay
-    from slc_ops.rows.frames import Frame
-    from slc_ops.settings.deployments import Deployment
+from slc_ops.evidence.replayed import SERVED, Replay
+from slc_ops.rows.columns import CONTRACT_COLUMNS
+from slc_ops.rows.frames import Frame, as_table, column_names
+from slc_ops.settings.deployments import Deployment
 
 NAME = "frame"
-SERVED = "served"
 _REFERENCES = ("platt", "base")
 
 
@@ -30,16 +33,14 @@ class Replayed(Shown):
         result: All figures, with every window and every method.
     """
 
-    result: "Replay"
+    result: Replay
 
     @property
-    def table(self) -> "pa.Table":
+    def table(self) -> pa.Table:
         """One row per window: serving method, NLL, differences from Platt and the frozen model, next method.
 
         Figures of a window that was not scored are null; ``why`` gives the reason.
         """
-        import pyarrow as pa
-
         rows = []
         for each in self.result.windows:
             pairs = [None if each.entry is None else each.entry.difference("served", r) for r in _REFERENCES]
@@ -79,7 +80,6 @@ class Replayed(Shown):
 
     def report(self, path: str | Path) -> Path:
         """Write the command's page as one self-contained file; return its path."""
-        from slc_ops.base.files import write_text
         from slc_ops.reporting.replay import write_replay
 
         with TemporaryDirectory(prefix="slc-replay-") as scratch:
@@ -94,7 +94,7 @@ class Replayed(Shown):
         return replay_tables(self.result)
 
 
-def replay_tables(found: "Replay") -> list[Titled]:
+def replay_tables(found: Replay) -> list[Titled]:
     """Return the tables of a replay, in at most 80 columns: every window, the contenders, their AUC."""
     running = dict(found.cumulated(SERVED, "platt"))
     windows = []
@@ -133,7 +133,7 @@ def replay_tables(found: "Replay") -> list[Titled]:
     return tables
 
 
-def replay_notes(found: "Replay") -> list[str]:
+def replay_notes(found: Replay) -> list[str]:
     """Return the sentences of a replay: its result, then every change."""
     notes = [f"{found.headline}. {found.sentence}"]
     if found.ranking_in_words:
@@ -160,7 +160,7 @@ class Figure:
 
 
 def replay(
-    frame: "Frame",
+    frame: Frame,
     *,
     days: int = 7,
     methods: Sequence[str] | None = None,
@@ -185,11 +185,7 @@ def replay(
         FrameError: Unusable rows or columns (a ``ValueError``).
         BadOption: An unknown method or an invalid setting.
     """
-    from slc_ops.base.extras import require
-
     require("slc_ops.replay", "mlflow", "quality", "report")
-    import pyarrow.parquet as pq
-
     from slc_ops.refresh.replay import run_replay
 
     with as_value_errors(), TemporaryDirectory(prefix="slc-replay-") as scratch:
@@ -203,13 +199,8 @@ def replay(
         return Replayed(run_replay(NAME, deployment, windows, home / "replay", home=home))
 
 
-def _rows(frame: "Frame", columns: dict[str, str]) -> "pa.Table":
+def _rows(frame: Frame, columns: dict[str, str]) -> pa.Table:
     """Return the frame's columns under the contract's names; times without a zone are UTC."""
-    import pyarrow as pa
-
-    from slc_ops.rows.columns import CONTRACT_COLUMNS
-    from slc_ops.rows.frames import as_table, column_names
-
     present = column_names(frame)
     names = {name: columns.get(name, name) for name in CONTRACT_COLUMNS}
     wanted = {name: own for name, own in names.items() if own in present or name in columns}
@@ -230,22 +221,15 @@ def _rows(frame: "Frame", columns: dict[str, str]) -> "pa.Table":
     return rows.set_column(place, "event_time", time)
 
 
-def _ends(rows: "pa.Table") -> tuple[Any, Any]:
-    import pyarrow.compute as pc
-
+def _ends(rows: pa.Table) -> tuple[Any, Any]:
     found = pc.min_max(rows["event_time"]).as_py()
     if found["min"] is None:
         raise FrameError("a replay needs rows with times; the frame has none")
     return found["min"], found["max"]
 
 
-def _deployment(days: int, methods: Sequence[str] | None, settings: dict[str, Any]) -> "Deployment":
+def _deployment(days: int, methods: Sequence[str] | None, settings: dict[str, Any]) -> Deployment:
     """Return settings of a deployment whose log is the frame; event ids are not required."""
-    from pydantic import ValidationError
-
-    from slc_ops.api.errors import BadOption
-    from slc_ops.settings.deployments import Deployment
-
     quality = {"require_event_ids": False, **settings.pop("quality", {})}
     given = {"source": {"kind": "lake", "path": "lake"}, "window": {"days": days}, "quality": quality}
     chosen = {} if methods is None else {"methods": tuple(methods)}
