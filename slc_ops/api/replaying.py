@@ -15,8 +15,9 @@ from slc_ops.api.errors import BadOption, FrameError, as_value_errors
 from slc_ops.api.pages import Shown, Titled
 from slc_ops.base.extras import require
 from slc_ops.base.files import write_text
-from slc_ops.base.text import MISSING, interval, number, share, signed
+from slc_ops.base.text import MISSING, share, signed
 from slc_ops.evidence.replayed import SERVED, Replay
+from slc_ops.reporting.replay import contender_rows, draw_replay, window_row, write_replay
 from slc_ops.rows.columns import CONTRACT_COLUMNS
 from slc_ops.rows.frames import Frame, as_table, column_names
 from slc_ops.settings.deployments import Deployment
@@ -72,16 +73,12 @@ class Replayed(Shown):
 
     def plot(self) -> "Figure":
         """Plot the served model against Platt and the frozen model, as in the command's page."""
-        from slc_ops.reporting.replay import draw_replay
-
         with TemporaryDirectory(prefix="slc-replay-") as scratch:
             drawings = draw_replay(Path(scratch), self.result)
         return Figure("".join(each.svg for name, each in drawings.items() if name == "served"))
 
     def report(self, path: str | Path) -> Path:
         """Write the command's page as one self-contained file; return its path."""
-        from slc_ops.reporting.replay import write_replay
-
         with TemporaryDirectory(prefix="slc-replay-") as scratch:
             page = write_replay(Path(scratch) / "replay.html", self.result)
             write_text(Path(path), page.read_text(encoding="utf-8"), shared=True)
@@ -99,37 +96,26 @@ def replay_tables(found: Replay) -> list[Titled]:
     running = dict(found.cumulated(SERVED, "platt"))
     windows = []
     for each in found.windows:
-        entry = each.entry
-        platt, frozen = (None if entry is None else entry.difference(SERVED, who) for who in _REFERENCES)
+        row = window_row(each)
+        figures = [row["nll"], row["platt"], signed(running.get(each.window), 3), row["frozen"]]
         end = each.status if each.status in ("stopped", "missing") else each.change or each.renewal
         windows.append(
-            [
-                f"{each.window.dates[0]}",
-                each.served,
-                number(None if entry is None else entry.nll.get(SERVED)),
-                signed(None if platt is None else platt.d),
-                signed(running.get(each.window), 3),
-                signed(None if frozen is None else frozen.d),
-                MISSING if end == "none" else end,
-            ]
+            [f"{each.window.dates[0]}", row["served"], *figures, MISSING if end == "none" else end]
         )
-    against = [found.against(who) for who in _REFERENCES]
-    contenders = []
-    for name in (SERVED, *found.methods):
-        means = [each.get(name) for each in against]
-        cells = [MISSING if c is None else interval(c.mean, c.statistic.low, c.statistic.high) for c in means]
-        contenders.append([f"{name} *" if name == found.best else name, *cells])
+    contenders = contender_rows(found)
     columns = ["window", SERVED, "NLL", "vs Platt", "summed", "vs frozen", "refresh"]
-    title = f"NLL over {len(found.scored)} scored windows (* best in hindsight)"
     tables = [
         (f"{found.deployment}, {found.span}, window by window", columns, windows),
-        (title, ["", "vs refitted Platt", "vs frozen"], contenders),
+        (
+            f"NLL over {len(found.scored)} scored windows (* best in hindsight)",
+            ["", "vs refitted Platt", "vs frozen"],
+            [[f"{row['name']} *" if row["best"] else row["name"], *row["cells"]] for row in contenders],
+        ),
     ]
     if kinds := list(found.ranking[SERVED]):
         columns = ["", *("all" if kind == "all" else f"within {kind}" for kind in kinds)]
-        rows = [[name, *(number(each.get(kind)) for kind in kinds)] for name, each in found.ranking.items()]
         title = "AUC, mean over windows: all pairs of rows, or those of the same user or item only"
-        tables.append((title, columns, rows))
+        tables.append((title, columns, [[row["name"], *row["auc"]] for row in contenders]))
     return tables
 
 
