@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.hashing import shares_of
 from slc_ops.parameters.effects import COLUMNS
+from slc_ops.rows.frames import column_array
 from slc_ops.serving.answers import Columns
 from slc_ops.serving.follower import Follower
 from slc_ops.serving.pointer import Retired
@@ -46,13 +47,9 @@ class Canary:
         count, ids = len(columns.logits), columns.ids.get(self._by)
         if ids is None:
             return np.zeros(count, np.bool_)
+        ids = column_array(ids, COLUMNS[self._by])
         if isinstance(ids, pa.ChunkedArray):
             ids = ids.combine_chunks()
-        if not isinstance(ids, pa.Array):
-            try:
-                ids = pa.array(ids, from_pandas=True)
-            except (pa.ArrowException, TypeError) as error:
-                raise InputError(f"{self._by} ids cannot be understood: {error}") from None
         if len(ids) != count:
             raise InputError(f"{len(ids)} {self._by} ids for {count} rows; expected one for each")
         if pa.types.is_dictionary(ids.type):

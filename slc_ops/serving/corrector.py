@@ -212,7 +212,8 @@ class Corrector:
         )
         columns = Columns(logits, _given(items, groups, users), time)
         if self._canary is not None:
-            found = self._answer(columns.listed() if single else columns, backbone_version).probability
+            listed = columns.listed() if single else columns
+            found = self.answer_columns(listed, backbone_version).probability
             return found[0] if single else np.asarray(found)
         try:
             if single:
@@ -247,11 +248,12 @@ class Corrector:
             NotServed: ``version`` does not serve here.
         """
         columns = Columns(logits, _given(items, groups, users), time)
-        return self._answer(columns, backbone_version, interval, version)
+        return self.answer_columns(columns, backbone_version, interval, version)
 
-    def _answer(
+    def answer_columns(
         self, columns: Columns, backbone_version: Any, interval: bool = False, version: int | None = None
     ) -> Answer:
+        """Do the same as :meth:`answer` for columns."""
         champion, one_backbone = self._snapshot, backbone_version is None or isinstance(backbone_version, str)
         challenger = None if self._canary is None else self._canary.beside(champion)
         if version is not None:

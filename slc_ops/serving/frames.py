@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from slc_ops.base.errors import InputError
 from slc_ops.parameters.effects import COLUMNS
 from slc_ops.rows.columns import as_logits
+from slc_ops.rows.frames import column_array
+from slc_ops.serving.answers import Columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,22 +35,14 @@ def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFram
     logit = as_logits(pa.array(_numbers(frame, score)), score, 0)
     if "item_id" in corrector.id_types and "item_id" not in frame:
         raise InputError(f"expected the column item_id; found {', '.join(map(str, frame.columns))}")
-    ids = {f"{name}s": _ids(frame, column) for name, column in COLUMNS.items() if column in frame}
+    ids = {name: column_array(frame[each], each) for name, each in COLUMNS.items() if each in frame}
     time = _numbers(frame, "event_time") if "event_time" in frame else None
     versions = None
     if "backbone_version" in frame:
         versions = frame["backbone_version"].to_numpy(object)
         versions[pd.isna(versions)] = None
-    found = corrector.answer(ids.pop("items", None), logit, time, **ids, backbone_version=versions)
+    found = corrector.answer_columns(Columns(logit, ids, time), versions)
     return pd.DataFrame({"p_corrected": found.probability}, index=frame.index)
-
-
-def _ids(frame: "pd.DataFrame", name: str) -> pa.Array:
-    try:
-        found = pa.array(frame[name], from_pandas=True)
-    except (pa.ArrowException, TypeError) as error:
-        raise InputError(f"column {name!r} does not hold ids: {error}") from None
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def _numbers(frame: "pd.DataFrame", name: str) -> NDArray[np.float64]:
