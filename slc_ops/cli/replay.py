@@ -1,37 +1,28 @@
 """``replay``: simulate the refreshes of past windows."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from slc_ops.base.console import emit_json, json_option, print_lines, print_table, progress, say
 from slc_ops.base.extras import require
-from slc_ops.cli.methods import CommandOfMethods, effects_option, known_methods
-
-if TYPE_CHECKING:
-    from slc_ops.cli.methods import Methods
-
-path_type = click.Path(path_type=Path)
+from slc_ops.cli import options
 
 
-@click.command(cls=CommandOfMethods)
+@click.command(cls=options.CommandOfMethods)
 @click.option("--deployment", "name", required=True, metavar="D",
               help="A name from the deployments file; with --lake also any other name.")  # fmt: skip
 @click.option("--from", "start", required=True, metavar="START", help="Start of the first window, UTC.")
 @click.option("--to", "end", required=True, metavar="END", help="End of the last window (exclusive), UTC.")
-@click.option("--lake", type=path_type, help="A lake of Parquet files; instead of the deployment's source.")
+@options.lake
+@options.methods()
+@options.effects("the deployment's")
 @click.option(
-    "--methods", metavar="all|a,b", callback=known_methods,
-    help="'all' of the methods below, or some of them [default: the deployment's].",
-)  # fmt: skip
-@effects_option("the deployment's")
-@click.option(
-    "--out", type=path_type, help="Directory for the page, its figures and the rows of the windows."
+    "--out", type=options.FILE, help="Directory for the page, its figures and the rows of the windows."
 )
 @json_option
 def replay(
-    name: str, start: str, end: str, lake: Path | None, methods: "Methods | None",
+    name: str, start: str, end: str, lake: Path | None, methods: options.Methods | None,
     effects: tuple[str, ...] | None, out: Path | None,
 ) -> None:  # fmt: skip
     """Simulate the refreshes over past windows; nothing is registered.
