@@ -43,7 +43,7 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
             tell_held(installation, plan, proposal.version, proposal.hold)
         raise AirflowSkipException(f"held: {proposal.hold}")
     if gate == "manual":
-        tell_approval(installation, plan, proposal.version, proposal.verdict["sentence"])
+        tell_approval(installation, plan, proposal)
     if proposal.version is None:
         return rules.evidence_text(plan, proposal)
     links = version_links(deployment, proposal.version, plan.window)
@@ -148,8 +148,7 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
             if not reminder:
                 tell_held(installation, plan, proposal.version, self._silence)
             elif proposal.hold is None:  # otherwise an answer has no effect
-                sentence = proposal.verdict["sentence"]
-                tell_approval(installation, plan, proposal.version, sentence, reminder=True)
+                tell_approval(installation, plan, proposal, reminder=True)
         except Exception:  # a failed notification must not fail the task
             log.exception("the notification of the open approval of %s failed", self.deployment)
 
@@ -172,17 +171,17 @@ def tell_held(installation: Installation, plan: Plan, version: int | None, why: 
 
 
 def tell_approval(
-    installation: Installation, plan: Plan, version: int | None, why: str, *, reminder: bool = False
+    installation: Installation, plan: Plan, proposal: rules.Proposal, *, reminder: bool = False
 ) -> None:
     """Notify the approvers of an open approval and its deadline, or remind them."""
-    settings = installation.deployment(plan.deployment)
+    settings, version = installation.deployment(plan.deployment), proposal.version
     asked = ", ".join(settings.approvers) or "everybody who may edit the run"
     what = "that the frozen model serves" if version is None else f"version {version}"
     hours = settings.approval_hours / 2 if reminder else settings.approval_hours
     until = datetime.now(UTC) + timedelta(hours=hours)
     sentence = (
         f"{'reminder: ' if reminder else ''}{what} of {plan.deployment} waits for approval by {asked}, "
-        f"until {until:%Y-%m-%d %H:%M} UTC: {why}"
+        f"until {until:%Y-%m-%d %H:%M} UTC: {proposal.verdict['sentence']}"
     )
     if (stranger := strangers_in_words(settings.approvers)) is not None:
         log.warning("%s", stranger)

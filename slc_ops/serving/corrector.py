@@ -10,7 +10,7 @@ array([0.591…, 0.244…])
 import logging
 import random
 import threading
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -62,30 +62,6 @@ def _given(items: Any, groups: Any, users: Any) -> dict[str, Any]:
     return ids
 
 
-class Watcher:
-    """A daemon thread that calls ``look`` every ``interval`` seconds, with a random jitter of 20 %."""
-
-    def __init__(self, look: Callable[[], object], interval: float) -> None:
-        self._look, self._interval = look, interval
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="slc-ops-watch", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        # The jitter spreads the requests of hosts that started together; it needs no cryptographic
-        # randomness.
-        while not self._stopped.wait(self._interval * random.uniform(0.8, 1.2)):  # noqa: S311 - no secret
-            try:
-                self._look()
-            except Exception:  # without a watcher the server would keep its old set
-                _log.exception("polling the alias failed unexpectedly; polling continues")
-
-    def stop(self) -> None:
-        """End the thread; wait for a running check, but at most ``interval`` + 10 seconds."""
-        self._stopped.set()
-        self._thread.join(timeout=self._interval + 10)
-
-
 class Corrector:
     """Correct logits with a parameter set that has passed its golden vectors.
 
@@ -99,8 +75,8 @@ class Corrector:
         self._snapshot = snapshot
         self._follower = follower
         self._canary = canary
-        self._watcher: Watcher | None = None
-        self._refreshing = threading.Lock()
+        self._refreshing, self._closed = threading.Lock(), threading.Event()
+        self._watcher: threading.Thread | None = None
 
     @classmethod
     def from_directory(cls, directory: str | Path) -> Self:
@@ -156,7 +132,9 @@ class Corrector:
         if some is not None:
             some.refresh()
         if interval is not None:
-            corrector._watcher = Watcher(corrector.refresh, interval)
+            watch = partial(corrector._watch, interval)
+            corrector._watcher = threading.Thread(target=watch, name="slc-ops-watch", daemon=True)
+            corrector._watcher.start()
         return corrector
 
     @overload
@@ -309,6 +287,16 @@ class Corrector:
                 self._canary.refresh()
             return self._snapshot is not before
 
+    def _watch(self, interval: float) -> None:
+        """Check the registry every ``interval`` seconds, with a random jitter of 20 %, until closed."""
+        # The jitter spreads the requests of hosts that started together; it needs no cryptographic
+        # randomness.
+        while not self._closed.wait(interval * random.uniform(0.8, 1.2)):  # noqa: S311 - no secret
+            try:
+                self.refresh()
+            except Exception:  # without a watcher the server would keep its old set
+                _log.exception("polling the alias failed unexpectedly; polling continues")
+
     def health(self) -> dict[str, Any]:
         """Return the served version, its load time and the registry's state, for a health endpoint."""
         follower, snapshot = self._follower, self._snapshot
@@ -322,9 +310,10 @@ class Corrector:
         return exposition(self.health())
 
     def close(self) -> None:
-        """Stop watching; the corrector keeps serving its current set."""
+        """Stop watching, after a running check; the corrector keeps serving its current set."""
+        self._closed.set()
         if self._watcher is not None:
-            self._watcher.stop()
+            self._watcher.join(timeout=10)
 
     def __enter__(self) -> Self:
         return self
