@@ -23,7 +23,7 @@ from slc_ops.parameters.effects import COLUMNS
 from slc_ops.serving.answers import (
     Answer,
     Columns,
-    VersionRows,
+    Part,
     answer_part,
     answer_parts,
     by_backbone,
@@ -246,14 +246,14 @@ class Corrector:
             chosen = np.zeros(count, np.bool_)
             if challenger is not None and self._canary is not None:
                 chosen = self._canary.chosen(columns)
-            parts = [
-                VersionRows(snapshot, rows, backbone)
+            parts: list[Part] = [
+                (snapshot, rows, backbone)
                 for backbone, mine in by_backbone(backbone_version, count)
                 for snapshot, arm in ((champion, ~chosen), (challenger, chosen))
                 if snapshot is not None and len(rows := np.flatnonzero(mine & arm))
             ]
-            nothing = [VersionRows(champion, np.empty(0, np.intp), None)]
-            return answer_parts(parts or nothing, columns, interval)
+            nothing: Part = (champion, np.empty(0, np.intp), None)
+            return answer_parts(parts or [nothing], columns, interval)
         except _NOT_ROWS as error:
             raise _not_rows(error) from None
 
