@@ -32,6 +32,7 @@ from slc_ops.serving.answers import (
 )
 from slc_ops.serving.cache import Cache, default_cache
 from slc_ops.serving.canary import Canary
+from slc_ops.serving.exposition import exposition
 from slc_ops.serving.follower import Follower
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Bounded, open_source, registry_name
@@ -305,8 +306,6 @@ class Corrector:
 
     def metrics(self) -> str:
         """Return counts and the served version in Prometheus' text format, for ``/metrics``."""
-        from slc_ops.serving.exposition import exposition
-
         return exposition(self.health())
 
     def close(self) -> None:
