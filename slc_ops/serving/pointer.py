@@ -73,6 +73,8 @@ class Retired:
     revision: int
     """The ledger revision of the retirement."""
     name: ClassVar[str] = "retired"
+    version: ClassVar[None] = None
+    window: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if type(self.revision) is not int or not 0 < self.revision < 2**63:
