@@ -1,5 +1,6 @@
 """Correct data frames, for MLflow's own serving."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +28,7 @@ def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFram
     """
     import pandas as pd
 
-    if ("logit" in frame) == ("probability" in frame):
-        raise InputError(
-            f"expected one of the columns logit and probability; found {', '.join(map(str, frame.columns))}"
-        )
-    score = "logit" if "logit" in frame else "probability"
+    score = score_of(list(map(str, frame.columns)))
     logit = as_logits(pa.array(_numbers(frame, score)), score, 0)
     if "item_id" in corrector.id_types and "item_id" not in frame:
         raise InputError(f"expected the column item_id; found {', '.join(map(str, frame.columns))}")
@@ -43,6 +40,16 @@ def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFram
         versions[pd.isna(versions)] = None
     found = corrector.answer_columns(Columns(logit, ids, time), versions)
     return pd.DataFrame({"p_corrected": found.probability}, index=frame.index)
+
+
+def score_of(columns: Collection[str]) -> str:
+    """Return the column of the frozen model's scores; there must be one."""
+    found = [name for name in ("logit", "probability") if name in columns]
+    if len(found) != 1:
+        raise InputError(
+            f"expected one of the columns logit and probability; found {', '.join(columns)[:200] or 'none'}"
+        )
+    return found[0]
 
 
 def _numbers(frame: "pd.DataFrame", name: str) -> NDArray[np.float64]:

@@ -69,11 +69,9 @@ def app(
         "/metrics": {"GET": routes.metrics},
         "/openapi.json": {"GET": routes.openapi},
     }
-    probes: dict[str, dict[str, Work]] = {
-        path: {"GET": routes.alive} for path in ("/ping", "/v2/health/live", "/v2/health/ready")
-    }
     endpoints = {path: Endpoint(shared, path, works) for path, works in table.items()}
-    endpoints |= {path: Endpoint(shared, path, works, is_open=True) for path, works in probes.items()}
+    for probe in ("/ping", "/v2/health/live", "/v2/health/ready"):
+        endpoints[probe] = Endpoint(shared, probe, {"GET": routes.alive}, is_open=True)
     if webhook_secret is not None:
         signed = partial(routes.webhook, webhook_secret.encode())
         hook = Endpoint(shared, "/webhooks/mlflow", {"POST": signed}, is_open=True, in_thread=True)
