@@ -18,63 +18,34 @@ Names are imported lazily, because Airflow loads the plugins of this package in 
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slc_ops.base.errors import SettingsError
 
-if TYPE_CHECKING:
-    from slc_ops.airflow.assets import champion_asset, window_asset
-    from slc_ops.airflow.backfill import backfill_dag, replay_dag
-    from slc_ops.airflow.champion import promote_dag, rollback_dag
-    from slc_ops.airflow.controls import control_dag
-    from slc_ops.airflow.dag_file import dags, refuse_broken_deployments
-    from slc_ops.airflow.forms import usable_deployments
-    from slc_ops.airflow.messages import on_control_failure
-    from slc_ops.airflow.refresh import refresh_tasks, weekly_refresh, weekly_refreshes
-    from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
-
-__all__ = [
-    "backfill_dag",
-    "backtest",
-    "champion_asset",
-    "control_dag",
-    "dags",
-    "decide",
-    "detectability",
-    "extract",
-    "fit",
-    "on_control_failure",
-    "promote_dag",
-    "publish",
-    "refresh_tasks",
-    "refuse_broken_deployments",
-    "replay_dag",
-    "retire_dag",
-    "rollback_dag",
-    "usable_deployments",
-    "validate",
-    "weekly_refresh",
-    "weekly_refreshes",
-    "window_asset",
-]
-
-_MODULES = (
-    "assets", "backfill", "champion", "controls", "dag_file", "forms", "messages", "refresh", "tasks",
-)  # fmt: skip
+_PUBLIC = {
+    "assets": ("champion_asset", "window_asset"),
+    "backfill": ("backfill_dag", "replay_dag"),
+    "champion": ("promote_dag", "retire_dag", "rollback_dag"),
+    "controls": ("control_dag",),
+    "dag_file": ("dags", "refuse_broken_deployments"),
+    "forms": ("usable_deployments",),
+    "messages": ("on_control_failure",),
+    "refresh": ("refresh_tasks", "weekly_refresh", "weekly_refreshes"),
+    "tasks": ("backtest", "decide", "detectability", "extract", "fit", "publish", "validate"),
+}
+"""Module of this package → the names that it gives."""
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 - one table of names
 OLDEST = (3, 3)
 """The oldest Airflow with retry policies for tasks."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     require_airflow()
-    for module in _MODULES:
-        found = getattr(import_module(f"{__name__}.{module}"), name, None)
-        if found is not None:
-            globals()[name] = found
-            return found
-    raise AttributeError(f"no module of {__name__!r} defines {name!r}")
+    globals()[name] = found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return found
 
 
 def require_airflow() -> None:

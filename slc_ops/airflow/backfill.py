@@ -4,7 +4,7 @@
 
 import logging
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import DAG, Param, TaskInstanceState, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowRescheduleException
@@ -12,10 +12,10 @@ from airflow.sdk.exceptions import AirflowRescheduleException
 from slc_ops.airflow.forms import past_windows_fields, plain_dag
 from slc_ops.airflow.runs import checked_conf, run_actor, run_due
 from slc_ops.base.errors import SlcError
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.backfill import BackfillWindow, plan_backfill, promote_window, windows_between
+from slc_ops.refresh.versions import version_of
 from slc_ops.settings.environment import Installation
-
-if TYPE_CHECKING:
-    from slc_ops.refresh.backfill import BackfillWindow
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +70,6 @@ def plan() -> list[str]:
 @task(max_active_tis_per_dagrun=1, map_index_template="{{ task.op_kwargs['window'] }}")
 def refresh(window: str) -> str:
     """Refresh one window: all steps up to the registered version."""
-    from slc_ops.refresh import pipeline
-    from slc_ops.refresh.backfill import promote_window
-    from slc_ops.refresh.versions import version_of
-
     _wait_for_turn()
     form = checked_conf()
     installation = Installation.from_environment()
@@ -121,15 +117,13 @@ def summary() -> str:
     return f"{len(windows) - len(missing)} of {len(windows)} windows are finished"
 
 
-def _asked() -> tuple[dict[str, Any], list["BackfillWindow"]]:
+def _asked() -> tuple[dict[str, Any], list[BackfillWindow]]:
     """Return the validated form and the state of its windows."""
-    from slc_ops.refresh import backfill
-
     form = checked_conf()
     installation = Installation.from_environment()
     deployment = installation.deployment(form["deployment"])
-    windows = backfill.windows_between(deployment, form["from"], form["to"], run_due())
-    return form, backfill.plan_backfill(installation, form["deployment"], windows, again=form["again"])
+    windows = windows_between(deployment, form["from"], form["to"], run_due())
+    return form, plan_backfill(installation, form["deployment"], windows, again=form["again"])
 
 
 @task

@@ -13,7 +13,7 @@ from slc_ops.observability.notify import champion_sentence, retirement_sentence
 from slc_ops.settings.environment import Installation
 
 if TYPE_CHECKING:
-    from slc_ops.registry import Version
+    from slc_ops.registry import Registry, Version
 
 CHAMPIONS = AssetAlias(name="slc champions")
 """Alias of ``slc://<deployment>/champion`` for the deployment in the form."""
@@ -46,10 +46,8 @@ champion. Retiring twice changes nothing.
 @task(outlets=[CHAMPIONS])
 def promote_by_hand() -> str:
     """Promote the version given in the form."""
-    from slc_ops.registry import Registry
-
-    installation, form = _asked()
-    name, registry = form["deployment"], Registry.open(installation)
+    registry, form = _asked()
+    name = form["deployment"]
     before = registry.champion(name)
     version = registry.promote(
         name,
@@ -67,12 +65,10 @@ def promote_by_hand() -> str:
 @task(outlets=[CHAMPIONS])
 def roll_back() -> str:
     """Restore an earlier champion."""
-    from slc_ops.registry import Registry
-
-    installation, form = _asked()
+    registry, form = _asked()
     name = form["deployment"]
     to = None if form["to"] is None else int(form["to"])
-    version = Registry.open(installation).rollback(
+    version = registry.rollback(
         name,
         to,
         actor=run_actor(),
@@ -88,24 +84,22 @@ def roll_back() -> str:
 @task(outlets=[CHAMPIONS])
 def retire() -> str:
     """Retire the champion; the frozen model serves."""
-    from slc_ops.registry import Registry
-
-    installation, form = _asked()
+    registry, form = _asked()
     name = form["deployment"]
-    change = Registry.open(installation).retire(
-        name, actor=run_actor(), reason=form["reason"], request=run_request()
-    )
+    change = registry.retire(name, actor=run_actor(), reason=form["reason"], request=run_request())
     if change.evidence.get("request") == run_request():  # otherwise already retired and announced
         notify("retired", name, retirement_sentence(change), change.window)
     _moved(name, None, change.window)
     return f"{name} has no champion: {change}"
 
 
-def _asked() -> tuple[Installation, dict[str, Any]]:
-    """Return the installation and the form; raise for an unknown deployment."""
+def _asked() -> tuple["Registry", dict[str, Any]]:
+    """Return the registry and the form; raise for an unknown deployment."""
+    from slc_ops.registry import Registry
+
     form, installation = checked_conf(), Installation.from_environment()
     installation.deployment(form["deployment"])
-    return installation, form
+    return Registry.open(installation), form
 
 
 def _moved(name: str, version: int | None, window: Window) -> str:

@@ -16,7 +16,9 @@ from slc_ops.airflow.assets import both, champion_asset, tell_of
 from slc_ops.airflow.messages import as_markdown, notify, version_links
 from slc_ops.airflow.runs import is_backfill, planned
 from slc_ops.airflow.users import strangers_in_words
+from slc_ops.refresh import gate as rules
 from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.versions import held_in_a_row, outcomes
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import Installation
 
@@ -33,12 +35,7 @@ REQUIRED_ACTION = {"required action": "/tasks/gate/required_actions"}
 @task
 def propose(deployment: str, refresh: str, gate: str) -> str:
     """Hold a candidate that may not be promoted; for others, compile the evidence."""
-    from slc_ops.refresh.gate import evidence_text
-    from slc_ops.refresh.gate import propose as proposal_of
-
-    installation = Installation.from_environment()
-    plan = planned(installation, deployment, refresh)
-    proposal = proposal_of(installation, plan, gate, backfill=is_backfill())
+    installation, plan, proposal = _proposed(deployment, refresh, gate)
     if proposal.hold is not None:
         # A rejection is notified by decide; with the gate "never" there is no approval.
         silent = proposal.verdict.get("verdict") == "reject" or gate == "never"
@@ -46,13 +43,19 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
             tell_held(installation, plan, proposal.version, proposal.hold)
         raise AirflowSkipException(f"held: {proposal.hold}")
     if gate == "manual":
-        tell_approval(installation, plan, proposal.version, proposal.verdict["sentence"])
+        tell_approval(installation, plan, proposal)
     if proposal.version is None:
-        return evidence_text(plan, proposal)
+        return rules.evidence_text(plan, proposal)
     links = version_links(deployment, proposal.version, plan.window)
-    text = f"{evidence_text(plan, proposal)}\n\nOpen: {as_markdown(links)}"
+    text = f"{rules.evidence_text(plan, proposal)}\n\nOpen: {as_markdown(links)}"
     stranger = strangers_in_words(installation.deployment(deployment).approvers)
     return text if stranger is None else f"{text}\n\n{stranger}"
+
+
+def _proposed(deployment: str, refresh: str, gate: str) -> tuple[Installation, Plan, rules.Proposal]:
+    installation = Installation.from_environment()
+    plan = planned(installation, deployment, refresh)
+    return installation, plan, rules.propose(installation, plan, gate, backfill=is_backfill())
 
 
 def _tell_change(installation: Installation, plan: Plan, version: int | None, said: str) -> None:
@@ -69,11 +72,9 @@ def _tell_change(installation: Installation, plan: Plan, version: int | None, sa
 @task
 def renew(deployment: str, refresh: str) -> str:
     """Renew the serving method if that needs no approval; another method waits for the gate."""
-    from slc_ops.refresh.gate import renew_meanwhile
-
     installation = Installation.from_environment()
     plan = planned(installation, deployment, refresh)
-    said = None if is_backfill() else renew_meanwhile(installation, plan, actor=AUTOMATIC)
+    said = None if is_backfill() else rules.renew_meanwhile(installation, plan, actor=AUTOMATIC)
     if said is None:
         raise AirflowSkipException("nothing to renew without a person")
     tell_of(both(champion_asset, deployment), str(plan.window))
@@ -83,15 +84,12 @@ def renew(deployment: str, refresh: str) -> str:
 @task
 def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str:
     """Make the version the champion: first in the ledger by compare-and-set, then by MLflow's alias."""
-    from slc_ops.refresh.gate import promote as move
-    from slc_ops.refresh.gate import propose as proposal_of
-
-    installation = Installation.from_environment()
-    plan = planned(installation, deployment, refresh)
-    proposal = proposal_of(installation, plan, gate, backfill=is_backfill())
+    installation, plan, proposal = _proposed(deployment, refresh, gate)
     if proposal.hold is not None and not proposal.is_champion:
         raise AirflowSkipException(f"held: {proposal.hold}")
-    said = move(installation, proposal, actor=approver(answer) or AUTOMATIC, automatic=answer is None)
+    said = rules.promote(
+        installation, proposal, actor=approver(answer) or AUTOMATIC, automatic=answer is None
+    )
     tell_of(both(champion_asset, deployment), str(plan.window), version=proposal.version)
     _tell_change(installation, plan, proposal.version, said)
     return said
@@ -145,17 +143,12 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
 
     def _tell(self, *, reminder: bool) -> None:
         """Notify at half time that the approval is open, at the end that the candidate is held."""
-        from slc_ops.refresh.gate import propose as proposal_of
-
         try:
-            installation = Installation.from_environment()
-            plan = planned(installation, self.deployment, self.refresh)
-            proposal = proposal_of(installation, plan, "manual")
+            installation, plan, proposal = _proposed(self.deployment, self.refresh, "manual")
             if not reminder:
                 tell_held(installation, plan, proposal.version, self._silence)
             elif proposal.hold is None:  # otherwise an answer has no effect
-                sentence = proposal.verdict["sentence"]
-                tell_approval(installation, plan, proposal.version, sentence, reminder=True)
+                tell_approval(installation, plan, proposal, reminder=True)
         except Exception:  # a failed notification must not fail the task
             log.exception("the notification of the open approval of %s failed", self.deployment)
 
@@ -169,7 +162,6 @@ def approver(answer: Any) -> str | None:
 
 def tell_held(installation: Installation, plan: Plan, version: int | None, why: str) -> None:
     """Notify that a candidate is held, with the number of consecutive windows."""
-    from slc_ops.refresh.versions import held_in_a_row, outcomes
     from slc_ops.registry import Registry
 
     line = Registry.open(installation).history(plan.deployment)
@@ -179,17 +171,17 @@ def tell_held(installation: Installation, plan: Plan, version: int | None, why: 
 
 
 def tell_approval(
-    installation: Installation, plan: Plan, version: int | None, why: str, *, reminder: bool = False
+    installation: Installation, plan: Plan, proposal: rules.Proposal, *, reminder: bool = False
 ) -> None:
     """Notify the approvers of an open approval and its deadline, or remind them."""
-    settings = installation.deployment(plan.deployment)
+    settings, version = installation.deployment(plan.deployment), proposal.version
     asked = ", ".join(settings.approvers) or "everybody who may edit the run"
     what = "that the frozen model serves" if version is None else f"version {version}"
     hours = settings.approval_hours / 2 if reminder else settings.approval_hours
     until = datetime.now(UTC) + timedelta(hours=hours)
     sentence = (
         f"{'reminder: ' if reminder else ''}{what} of {plan.deployment} waits for approval by {asked}, "
-        f"until {until:%Y-%m-%d %H:%M} UTC: {why}"
+        f"until {until:%Y-%m-%d %H:%M} UTC: {proposal.verdict['sentence']}"
     )
     if (stranger := strangers_in_words(settings.approvers)) is not None:
         log.warning("%s", stranger)

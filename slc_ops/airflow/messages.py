@@ -30,29 +30,25 @@ def notify(
     addresses are absolute if Airflow's base URL is set.
     """
     context = context or get_current_context()
-    links = whole_links(page_links(deployment, window, version) | run_links(context, below), base_url())
+    pages = {} if event == "control" else page_links(deployment, window, version)
+    links = whole_links(pages | run_links(context, below), base_url())
     named = None if window is None else str(window)
     announce(event, deployment, sentence, context, window=named, links=links, reminder=reminder)
 
 
-def on_failure(deployment: str) -> Callable[[Any], None]:
-    """Return a failure callback for the tasks of a refresh; it sends the event ``stop``."""
+def on_failure(name: str, event: str = "stop") -> Callable[[Any], None]:
+    """Return a failure callback for the tasks of a deployment's refresh, or of a control."""
 
-    def stopped(context: Any) -> None:
-        below = failed_task(context)
-        notify("stop", deployment, _why(context), _window(deployment, context), context=context, below=below)
+    def failed(context: Any) -> None:
+        window = _window(name, context) if event == "stop" else None
+        notify(event, name, _why(context), window, context=context, below=failed_task(context))
 
-    return stopped
+    return failed
 
 
 def on_control_failure(control: str) -> Callable[[Any], None]:
     """Return a failure callback for the tasks of a control DAG."""
-
-    def failed(context: Any) -> None:
-        links = whole_links(run_links(context, failed_task(context)), base_url())
-        announce("control", control, _why(context), context, links=links)
-
-    return failed
+    return on_failure(control, "control")
 
 
 def _window(deployment: str, context: Any) -> Window | None:

@@ -15,17 +15,17 @@ from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.assets import both, tell_of, window_asset
+from slc_ops.airflow.messages import notify
 from slc_ops.airflow.runs import is_backfill, planned, reference, run_due, run_window
+from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan, read_plan
+from slc_ops.refresh.window_rules import check_labels_due
 from slc_ops.settings.environment import Installation
 
 
 @task
 def extract(deployment: str) -> str:
     """Pull the run's window and the history that its backtest needs."""
-    from slc_ops.refresh import pipeline
-    from slc_ops.refresh.window_rules import check_labels_due
-
     installation = Installation.from_environment()
     settings = installation.deployment(deployment)
     window = run_window(settings)
@@ -42,8 +42,6 @@ def extract(deployment: str) -> str:
 @task
 def validate(deployment: str, window: str) -> str:
     """Validate every window that needs it, and return the reference of the refresh."""
-    from slc_ops.refresh import pipeline
-
     installation = Installation.from_environment()
     plan = pipeline.validate(
         installation, deployment, installation.deployment(deployment).cadence.parse(window)
@@ -56,9 +54,6 @@ def validate(deployment: str, window: str) -> str:
 
 def _tell_backbone(installation: Installation, deployment: str, plan: Plan) -> None:
     """Retire or keep a champion of another backbone before any comparison with it, and notify."""
-    from slc_ops.airflow.messages import notify
-    from slc_ops.refresh import pipeline
-
     if (change := pipeline.note_backbone(installation, plan)) is None:
         return
     for event in ("new_backbone", *(["retired"] if change.retired else [])):
@@ -71,8 +66,6 @@ def fit(deployment: str, refresh: str, fold: int) -> str:
 
     Fold 0 is the newest; a fold beyond the history is a no-op.
     """
-    from slc_ops.refresh import pipeline
-
     plan = planned(Installation.from_environment(), deployment, refresh)
     folds = pipeline.folds_of(plan).folds[::-1]
     if fold < len(folds):
@@ -84,8 +77,6 @@ def fit(deployment: str, refresh: str, fold: int) -> str:
 @task
 def backtest(deployment: str, refresh: str) -> str:
     """Compare the methods and the champion on the rows of the folds."""
-    from slc_ops.refresh import pipeline
-
     installation = Installation.from_environment()
     pipeline.backtest(installation, planned(installation, deployment, refresh))
     return refresh
@@ -94,8 +85,6 @@ def backtest(deployment: str, refresh: str) -> str:
 @task
 def detectability(deployment: str, refresh: str) -> str:
     """Compute the drift that these data can detect."""
-    from slc_ops.refresh import pipeline
-
     pipeline.detectability(planned(Installation.from_environment(), deployment, refresh))
     return refresh
 
@@ -103,9 +92,6 @@ def detectability(deployment: str, refresh: str) -> str:
 @task
 def decide(deployment: str, refresh: str) -> dict[str, Any]:
     """Choose the method from the series of windows, check its new parameters, return the verdict."""
-    from slc_ops.airflow.messages import notify
-    from slc_ops.refresh import pipeline
-
     plan = planned(Installation.from_environment(), deployment, refresh)
     verdict = pipeline.decide(plan)
     if verdict["verdict"] == "reject":
@@ -116,7 +102,5 @@ def decide(deployment: str, refresh: str) -> dict[str, Any]:
 @task
 def publish(deployment: str, refresh: str) -> int | None:
     """Write the report and register the chosen method, fitted up to the newest window."""
-    from slc_ops.refresh import pipeline
-
     installation = Installation.from_environment()
     return pipeline.publish(installation, planned(installation, deployment, refresh))

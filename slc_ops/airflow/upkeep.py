@@ -8,6 +8,7 @@ from airflow.sdk import DAG, CronTriggerTimetable, task
 from slc_ops.airflow.forms import plain_dag
 from slc_ops.airflow.messages import notify
 from slc_ops.airflow.runs import run_due
+from slc_ops.base.errors import SlcError
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.deployments_file import read_deployments
 from slc_ops.settings.environment import Installation
@@ -59,7 +60,6 @@ def has_retention(deployment: Deployment) -> bool:
 @task
 def clean() -> dict[str, int]:
     """Remove expired files; a failure in one deployment does not affect the others."""
-    from slc_ops.base.errors import SlcError
     from slc_ops.refresh.retention import removable, remove
 
     installation = Installation.from_environment()

@@ -9,6 +9,7 @@ from airflow.sdk import Asset, BaseOperator, get_current_context
 from slc_ops.airflow.runs import run_begun, run_window
 from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
+from slc_ops.refresh.windows import lacking
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import Installation
 
@@ -38,8 +39,6 @@ class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no u
 
     def execute(self, context: Any, event: Any = None) -> str:
         """Check, and defer until the next check."""
-        from slc_ops.refresh.windows import lacking
-
         installation = Installation.from_environment()
         settings = installation.deployment(self.deployment)
         window = run_window(settings)

@@ -4,19 +4,21 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from slc_ops.api.errors import as_value_errors, in_python
+from slc_ops.api.figures import draw_comparison, draw_detectability
 from slc_ops.api.pages import Shown, Titled, write_page
+from slc_ops.base.extras import require
 from slc_ops.base.text import count, number, share
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from slc_ops.evidence.compare import Comparison
-    from slc_ops.evidence.detectability import Detectability
-    from slc_ops.evidence.uncertainty import PairedDifference
-    from slc_ops.rows.frames import Frame
+from slc_ops.evidence import compare as comparison
+from slc_ops.evidence import detectability as drift
+from slc_ops.evidence.metrics import METRICS, paired_metrics
+from slc_ops.evidence.uncertainty import PairedDifference
+from slc_ops.methods.fitting.options import FitOptions
+from slc_ops.rows.frames import Frame, as_log
 
 
 class CompareWarning(UserWarning):
@@ -31,13 +33,11 @@ class Compared(Shown):
         result: The complete result, with the fitted parameter sets.
     """
 
-    result: "Comparison"
+    result: comparison.Comparison
 
     @property
-    def table(self) -> "pa.Table":
+    def table(self) -> pa.Table:
         """One row per method: metrics, and differences from Platt with their intervals."""
-        import pyarrow as pa
-
         rows = [
             _figures(name, scored.metrics, self.differences.get(name))
             for name, scored in self.result.methods.items()
@@ -49,18 +49,16 @@ class Compared(Shown):
         return self.table.to_pandas().set_index("method")
 
     @property
-    def differences(self) -> "dict[str, PairedDifference]":
+    def differences(self) -> dict[str, PairedDifference]:
         """Each method minus Platt on the same rows, with 95 % intervals."""
         return self.result.differences
 
     @property
-    def groups(self) -> "pa.Table | None":
+    def groups(self) -> pa.Table | None:
         """One row per group and method: metrics, and differences from Platt; None without ``group_id``.
 
         The intervals of a method hold for all groups simultaneously.
         """
-        import pyarrow as pa
-
         found = self.result
         rows = [
             {
@@ -88,11 +86,7 @@ class Compared(Shown):
 
     def plot(self) -> Any:
         """Plot the differences from Platt with intervals (matplotlib); needs the extra ``report``."""
-        from slc_ops.base.extras import require
-
         require("Compared.plot", "report")
-        from slc_ops.api.figures import draw_comparison
-
         return draw_comparison(self)
 
     def report(self, path: str | Path) -> Path:
@@ -100,8 +94,6 @@ class Compared(Shown):
 
         Needs the extra ``report``.
         """
-        from slc_ops.base.extras import require
-
         require("Compared.report", "report")
         return write_page(Path(path), "Methods compared", self._tables(), self._notes(), self.plot())
 
@@ -112,11 +104,8 @@ class Compared(Shown):
         return [f"Warning: {text}" for text in self.warnings]
 
 
-def comparison_tables(found: "Comparison") -> list[Titled]:
+def comparison_tables(found: comparison.Comparison) -> list[Titled]:
     """Return the tables of a comparison: all metrics, AUC within users and items, differences, groups."""
-    from slc_ops.evidence.compare import NO_SCIPY, REFERENCE
-    from slc_ops.evidence.metrics import METRICS, paired_metrics
-
     paired, methods = paired_metrics(), found.methods.items()
     title = (
         f"{count(found.n_calibration)} calibration rows, {count(found.n_test)} test rows, "
@@ -142,12 +131,12 @@ def comparison_tables(found: "Comparison") -> list[Titled]:
         )
     if found.differences:
         intervals = [each[metric.name] for each in found.differences.values() for metric in paired]
-        bare = any(each.reason == NO_SCIPY for each in intervals)
-        how = f" ({NO_SCIPY})" if bare else f", with 95 % intervals that resample {found.clusters}"
+        bare = any(each.reason == comparison.NO_SCIPY for each in intervals)
+        how = f" ({comparison.NO_SCIPY})" if bare else f", with 95 % intervals that resample {found.clusters}"
         known = bare or any(each.low is not None for each in intervals)
         tables.append(
             (
-                f"minus {REFERENCE} on the same rows{how if known else ''}",
+                f"minus {comparison.REFERENCE} on the same rows{how if known else ''}",
                 ["method", *(f"Δ {metric.title}" for metric in paired)],
                 [
                     [
@@ -165,10 +154,8 @@ def comparison_tables(found: "Comparison") -> list[Titled]:
     return tables if groups is None else [*tables, groups]
 
 
-def _figures(name: str, metrics: Mapping[str, Any], found: "PairedDifference | None") -> dict[str, Any]:
+def _figures(name: str, metrics: Mapping[str, Any], found: PairedDifference | None) -> dict[str, Any]:
     """Return one table row: metrics, and differences from Platt with their intervals."""
-    from slc_ops.evidence.metrics import METRICS, paired_metrics
-
     row: dict[str, Any] = {"method": name} | {each: metrics[each] for each in METRICS}
     for metric in (each.name for each in paired_metrics()):
         for part, suffix in (("estimate", ""), ("low", "_low"), ("high", "_high")):
@@ -176,9 +163,7 @@ def _figures(name: str, metrics: Mapping[str, Any], found: "PairedDifference | N
     return row
 
 
-def _schema(row: Mapping[str, Any]) -> "pa.Schema":
-    import pyarrow as pa
-
+def _schema(row: Mapping[str, Any]) -> pa.Schema:
     return pa.schema({name: pa.string() if name in ("method", "group") else pa.float64() for name in row})
 
 
@@ -190,7 +175,7 @@ class Detectable(Shown):
         result: All figures; ``result.per_item`` is a table with one row per item.
     """
 
-    result: "Detectability"
+    result: drift.Detectability
 
     @property
     def viable(self) -> bool:
@@ -198,7 +183,7 @@ class Detectable(Shown):
         return self.result.viable
 
     @property
-    def table(self) -> "pa.Table":
+    def table(self) -> pa.Table:
         """One row per item: rows, smallest detectable drift, observed drift."""
         return self.result.per_item
 
@@ -208,11 +193,7 @@ class Detectable(Shown):
 
     def plot(self) -> Any:
         """Plot observed against smallest detectable drift per item; needs the extra ``report``."""
-        from slc_ops.base.extras import require
-
         require("Detectable.plot", "report")
-        from slc_ops.api.figures import draw_detectability
-
         return draw_detectability(self.result)
 
     def _tables(self) -> list[Titled]:
@@ -240,12 +221,12 @@ class Detectable(Shown):
 
 
 def compare(
-    calibration: "Frame",
-    test: "Frame",
+    calibration: Frame,
+    test: Frame,
     *,
     methods: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
-    history: "Frame | None" = None,
+    history: Frame | None = None,
     prior_var: float = 1.0,
     time_bins: int = 10,
     strict: bool = False,
@@ -271,14 +252,10 @@ def compare(
         CannotFit: The labels have only one class.
         BadOption: An unknown method or an invalid option.
     """
-    from slc_ops.evidence.compare import compare as compare_logs
-    from slc_ops.methods.fitting.options import FitOptions
-    from slc_ops.rows.frames import as_log
-
     methods = [methods] if isinstance(methods, str) else methods
     with as_value_errors():
         found = Compared(
-            compare_logs(
+            comparison.compare(
                 as_log(calibration, columns, name="the calibration frame"),
                 as_log(test, columns, name="the test frame"),
                 methods=methods,
@@ -293,7 +270,7 @@ def compare(
 
 
 def detectability(
-    frame: "Frame", *, columns: Mapping[str, str] | None = None, time_bins: int = 10, alpha: float = 0.05
+    frame: Frame, *, columns: Mapping[str, str] | None = None, time_bins: int = 10, alpha: float = 0.05
 ) -> Detectable:
     """Compute the item drift that these rows can detect, as ``slc-ops detectability`` does.
 
@@ -306,8 +283,5 @@ def detectability(
     Raises:
         FrameError: Unusable rows or columns (a ``ValueError``).
     """
-    from slc_ops.evidence.detectability import detectability as of_log
-    from slc_ops.rows.frames import as_log
-
     with as_value_errors():
-        return Detectable(of_log(as_log(frame, columns), time_bins=time_bins, alpha=alpha))
+        return Detectable(drift.detectability(as_log(frame, columns), time_bins=time_bins, alpha=alpha))

@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.api.errors import BadOption
+from slc_ops.api.figures import draw_explanation
+from slc_ops.api.pages import svg_of, table_html
 from slc_ops.base.buffers import as_numpy
 from slc_ops.base.ids import IdIndex
 from slc_ops.base.text import MISSING, count, number, share, signed
@@ -121,16 +123,12 @@ class Explanation:
 
     def plot(self) -> Any:
         """Plot the raw and the shrunken estimate with its interval as a matplotlib figure."""
-        from slc_ops.api.figures import draw_explanation
-
         return draw_explanation(self)
 
     def __repr__(self) -> str:
         return self.sentence
 
     def _repr_html_(self) -> str:
-        from slc_ops.api.pages import svg_of, table_html
-
         rows = [
             ("rows", count(self.rows)),
             ("observed rate", share(self.observed, 1)),

@@ -1,10 +1,10 @@
 """Figures for notebooks, in the style of the report."""
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slc_ops.api.pages import svg_of
 from slc_ops.base.text import signed
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.reporting.figures.forests import Row, forest
@@ -16,23 +16,15 @@ if TYPE_CHECKING:
     from slc_ops.evidence.detectability import Detectability
 
 
-@cache
-def figure_class() -> type[Any]:
-    """Return a matplotlib figure class that notebooks render without pyplot, in light and dark themes."""
+def new_figure(height: float, columns: int = 1, **options: Any) -> tuple[Any, Any]:
+    """Create a figure and its axes; notebooks render it without pyplot, in light and dark themes."""
     from matplotlib.figure import Figure
-
-    from slc_ops.api.pages import svg_of
 
     class NotebookFigure(Figure):
         def _repr_html_(self) -> str:
             return svg_of(self)
 
-    return NotebookFigure
-
-
-def new_figure(height: float, columns: int = 1, width: float = 6.4, **options: Any) -> tuple[Any, Any]:
-    """Create a figure and its axes."""
-    figure = figure_class()(figsize=(width, height), layout="constrained")
+    figure = NotebookFigure(figsize=(6.4, height), layout="constrained")
     return figure, figure.subplots(1, columns, **options)
 
 

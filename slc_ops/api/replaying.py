@@ -4,19 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from slc_ops.api.errors import FrameError, as_value_errors
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from slc_ops.api.errors import BadOption, FrameError, as_value_errors
 from slc_ops.api.pages import Shown, Titled
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from slc_ops.evidence.replayed import Replay
-    from slc_ops.rows.frames import Frame
-    from slc_ops.settings.deployments import Deployment
+from slc_ops.base.extras import require
+from slc_ops.base.files import write_text
+from slc_ops.base.text import MISSING, share, signed
+from slc_ops.evidence.replayed import SERVED, Replay
+from slc_ops.reporting.replay import contender_rows, draw_replay, window_row, write_replay
+from slc_ops.rows.columns import CONTRACT_COLUMNS
+from slc_ops.rows.frames import Frame, as_table, column_names
+from slc_ops.settings.deployments import Deployment
 
 NAME = "frame"
+_REFERENCES = ("platt", "base")
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,16 +34,14 @@ class Replayed(Shown):
         result: All figures, with every window and every method.
     """
 
-    result: "Replay"
+    result: Replay
 
     @property
-    def table(self) -> "pa.Table":
+    def table(self) -> pa.Table:
         """One row per window: serving method, NLL, differences from Platt and the frozen model, next method.
 
         Figures of a window that was not scored are null; ``why`` gives the reason.
         """
-        import pyarrow as pa
-
         rows = []
         for each in self.result.windows:
             pairs = [None if each.entry is None else each.entry.difference("served", r) for r in _REFERENCES]
@@ -68,39 +73,66 @@ class Replayed(Shown):
 
     def plot(self) -> "Figure":
         """Plot the served model against Platt and the frozen model, as in the command's page."""
-        from slc_ops.reporting.replay import draw_replay
-
         with TemporaryDirectory(prefix="slc-replay-") as scratch:
             drawings = draw_replay(Path(scratch), self.result)
         return Figure("".join(each.svg for name, each in drawings.items() if name == "served"))
 
     def report(self, path: str | Path) -> Path:
         """Write the command's page as one self-contained file; return its path."""
-        from slc_ops.base.files import write_text
-        from slc_ops.reporting.replay import write_replay
-
         with TemporaryDirectory(prefix="slc-replay-") as scratch:
             page = write_replay(Path(scratch) / "replay.html", self.result)
             write_text(Path(path), page.read_text(encoding="utf-8"), shared=True)
         return Path(path)
 
     def _notes(self) -> Sequence[str]:
-        return [self.result.sentence]
+        return replay_notes(self.result)
 
     def _tables(self) -> list[Titled]:
-        """Return the table of windows and the table of all contenders."""
-        from slc_ops.reporting.replay import contender_rows, window_row
+        return replay_tables(self.result)
 
-        windows = [window_row(each) for each in self.result.windows]
-        shown = ["window", "served", "nll", "platt", "frozen", "next"]
-        rows = [[str(each[name]) for name in shown] for each in windows]
-        columns = ["window", "served", "NLL", "vs Platt", "vs frozen", "refresh"]
-        contenders = [[each["name"], *each["cells"], each["worst"]] for each in contender_rows(self.result)]
-        title = f"NLL over {len(self.result.scored)} scored windows; {self.result.best} is best in hindsight"
-        return [
-            (self.result.headline, columns, rows),
-            (title, ["", "vs refitted Platt", "vs frozen", "worst window vs Platt"], contenders),
-        ]
+
+def replay_tables(found: Replay) -> list[Titled]:
+    """Return the tables of a replay, in at most 80 columns: every window, the contenders, their AUC."""
+    running = dict(found.cumulated(SERVED, "platt"))
+    windows = []
+    for each in found.windows:
+        row = window_row(each)
+        figures = [row["nll"], row["platt"], signed(running.get(each.window), 3), row["frozen"]]
+        end = each.status if each.status in ("stopped", "missing") else each.change or each.renewal
+        windows.append(
+            [f"{each.window.dates[0]}", row["served"], *figures, MISSING if end == "none" else end]
+        )
+    contenders = contender_rows(found)
+    columns = ["window", SERVED, "NLL", "vs Platt", "summed", "vs frozen", "refresh"]
+    tables = [
+        (f"{found.deployment}, {found.span}, window by window", columns, windows),
+        (
+            f"NLL over {len(found.scored)} scored windows (* best in hindsight)",
+            ["", "vs refitted Platt", "vs frozen"],
+            [[f"{row['name']} *" if row["best"] else row["name"], *row["cells"]] for row in contenders],
+        ),
+    ]
+    if kinds := list(found.ranking[SERVED]):
+        columns = ["", *("all" if kind == "all" else f"within {kind}" for kind in kinds)]
+        title = "AUC, mean over windows: all pairs of rows, or those of the same user or item only"
+        tables.append((title, columns, [[row["name"], *row["auc"]] for row in contenders]))
+    return tables
+
+
+def replay_notes(found: Replay) -> list[str]:
+    """Return the sentences of a replay: its result, then every change."""
+    notes = [f"{found.headline}. {found.sentence}"]
+    if found.ranking_in_words:
+        notes.append(found.ranking_in_words)
+    if (served := found.against("platt").get(SERVED)) is not None:
+        notes.append(f"The worst served window, {served.worst_window}: {signed(served.worst)} against Platt.")
+    if found.kept is not None:
+        notes.append(f"Of the gain of {found.best} over Platt {share(found.kept)} was served.")
+    notes += [
+        f"After {each.window}: {each.served} → {each.serves_next}. {each.sentence}" for each in found.changes
+    ]
+    notes += [f"After {each.window}: parameters held. {each.sentence}" for each in found.renewals("held")]
+    return notes + [f"Stopped: {each.note}" for each in found.with_status("stopped")]
 
 
 @dataclass(frozen=True)
@@ -113,11 +145,8 @@ class Figure:
         return self.svg
 
 
-_REFERENCES = ("platt", "base")
-
-
 def replay(
-    frame: "Frame",
+    frame: Frame,
     *,
     days: int = 7,
     methods: Sequence[str] | None = None,
@@ -142,11 +171,7 @@ def replay(
         FrameError: Unusable rows or columns (a ``ValueError``).
         BadOption: An unknown method or an invalid setting.
     """
-    from slc_ops.base.extras import require
-
     require("slc_ops.replay", "mlflow", "quality", "report")
-    import pyarrow.parquet as pq
-
     from slc_ops.refresh.replay import run_replay
 
     with as_value_errors(), TemporaryDirectory(prefix="slc-replay-") as scratch:
@@ -160,13 +185,8 @@ def replay(
         return Replayed(run_replay(NAME, deployment, windows, home / "replay", home=home))
 
 
-def _rows(frame: "Frame", columns: dict[str, str]) -> "pa.Table":
+def _rows(frame: Frame, columns: dict[str, str]) -> pa.Table:
     """Return the frame's columns under the contract's names; times without a zone are UTC."""
-    import pyarrow as pa
-
-    from slc_ops.rows.columns import CONTRACT_COLUMNS
-    from slc_ops.rows.frames import as_table, column_names
-
     present = column_names(frame)
     names = {name: columns.get(name, name) for name in CONTRACT_COLUMNS}
     wanted = {name: own for name, own in names.items() if own in present or name in columns}
@@ -187,22 +207,15 @@ def _rows(frame: "Frame", columns: dict[str, str]) -> "pa.Table":
     return rows.set_column(place, "event_time", time)
 
 
-def _ends(rows: "pa.Table") -> tuple[Any, Any]:
-    import pyarrow.compute as pc
-
+def _ends(rows: pa.Table) -> tuple[Any, Any]:
     found = pc.min_max(rows["event_time"]).as_py()
     if found["min"] is None:
         raise FrameError("a replay needs rows with times; the frame has none")
     return found["min"], found["max"]
 
 
-def _deployment(days: int, methods: Sequence[str] | None, settings: dict[str, Any]) -> "Deployment":
+def _deployment(days: int, methods: Sequence[str] | None, settings: dict[str, Any]) -> Deployment:
     """Return settings of a deployment whose log is the frame; event ids are not required."""
-    from pydantic import ValidationError
-
-    from slc_ops.api.errors import BadOption
-    from slc_ops.settings.deployments import Deployment
-
     quality = {"require_event_ids": False, **settings.pop("quality", {})}
     given = {"source": {"kind": "lake", "path": "lake"}, "window": {"days": days}, "quality": quality}
     chosen = {} if methods is None else {"methods": tuple(methods)}

@@ -7,10 +7,11 @@ import click
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.extras import require
 from slc_ops.base.text import count, number
+from slc_ops.cli import options
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the lake.")
+@click.option("--out", type=options.FILE, required=True, help="Directory of the lake.")
 @click.option("--weeks", type=click.IntRange(min=1), default=12, help="Weeks of logs.")
 @click.option("--users", type=click.IntRange(min=1), default=2000, help="Users.")
 @click.option("--items", type=click.IntRange(min=1), default=400, help="Items of the first week.")
@@ -52,11 +53,11 @@ DATASETS = ("assistments2009", "assistments2017", "algebra", "eedi")  # readers 
 
 @click.command()
 @click.argument("dataset", type=click.Choice(DATASETS))
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the three files.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=options.FILE)
+@click.option("--out", type=options.FILE, required=True, help="Directory of the three files.")
 @click.option(
     "--logits",
-    type=click.Path(path_type=Path),
+    type=options.FILE,
     help="Your model's file: event_id and logit (or probability); without it a backbone is trained.",
 )
 @click.option(

@@ -7,27 +7,23 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, json_path, print_table, progress, say
 from slc_ops.base.extras import require
-from slc_ops.cli.ladder import map_option, prior_option
-from slc_ops.cli.methods import CommandOfMethods, effects_option, known_methods
+from slc_ops.cli import options
 
 if TYPE_CHECKING:
-    from slc_ops.cli.methods import Methods
     from slc_ops.evidence.metrics import Metric
     from slc_ops.evidence.results import Backtest
     from slc_ops.evidence.verdict import Verdict
     from slc_ops.settings.deployments import Deployment
 
-path_type = click.Path(path_type=Path)
-
 
 @click.command()
 @click.option(
-    "--input", "sources", type=path_type, required=True, multiple=True,
+    "--input", "sources", type=options.FILE, required=True, multiple=True,
     help="Rows with event_time (Parquet, CSV, Feather); may be repeated.",
 )  # fmt: skip
 @click.option("--time-bins", type=click.IntRange(2), default=10, help="Equal-count time bins.")
 @click.option("--alpha", type=float, default=0.05, help="Level of the Wald test.")
-@map_option
+@options.column_map
 @json_option
 def detectability(sources: tuple[Path, ...], time_bins: int, alpha: float, rename: dict[str, str]) -> None:
     """Report the drift that the data can detect, in total and per item (Proposition 2)."""
@@ -44,23 +40,23 @@ def detectability(sources: tuple[Path, ...], time_bins: int, alpha: float, renam
 
 @click.command()
 @click.option(
-    "--calibration", "calibrations", type=path_type, required=True, multiple=True,
+    "--calibration", "calibrations", type=options.FILE, required=True, multiple=True,
     help="Calibration rows (Parquet, CSV, Feather); repeated, with --test, for several pairs.",
 )  # fmt: skip
 @click.option(
-    "--test", "tests", type=path_type, required=True, multiple=True,
+    "--test", "tests", type=options.FILE, required=True, multiple=True,
     help="Later rows for scoring, one file per --calibration, in the same order.",
 )  # fmt: skip
 @click.option(
-    "--history", "histories", type=path_type, multiple=True,
+    "--history", "histories", type=options.FILE, multiple=True,
     help="Training rows: the time bins of slc_t and naive cover them and the calibration rows. Only their "
     "event_time is read. Once for all pairs, or once per pair.",
 )  # fmt: skip
-@click.option("--out", type=path_type, required=True, help="Directory of the tables and figures.")
-@prior_option
+@click.option("--out", type=options.FILE, required=True, help="Directory of the tables and figures.")
+@options.prior_var
 @click.option("--time-bins", type=click.IntRange(2), default=10, help="Time bins of slc_t and naive.")
 @click.option("--regime/--no-regime", default=True, help="Simulate the regime map too.")
-@map_option
+@options.column_map
 @json_option
 def paper(
     calibrations: tuple[Path, ...], tests: tuple[Path, ...], histories: tuple[Path, ...], out: Path,
@@ -85,13 +81,13 @@ def paper(
         raise click.UsageError(
             f"{len(histories)} --history for {len(tests)} pairs: give none, one, or one each"
         )
-    options = FitOptions(prior_var=prior_var, time_bins=time_bins)
+    fit_options = FitOptions(prior_var=prior_var, time_bins=time_bins)
     pairs = []
     with progress("analysing"):
         for number, files in enumerate(zip(calibrations, tests, strict=True)):
             history = read_history(histories[min(number, len(histories) - 1)], rename) if histories else None
             first, second = (InteractionLog.read(each, rename=rename) for each in files)
-            pairs.append(analyses.analyse(first, second, history=history, options=options))
+            pairs.append(analyses.analyse(first, second, history=history, options=fit_options))
         tables = pairs[0] if len(pairs) == 1 else analyses.means(pairs)
         if regime:
             tables |= analyses.regime()
@@ -120,27 +116,24 @@ def _with_sd(row: dict[str, Any], metric: "Metric") -> str:
     return text if sd is None else f"{text} ± {metric.text(sd)}"
 
 
-@click.command(cls=CommandOfMethods)
-@click.option("--lake", type=path_type, help="A lake of Parquet files; instead of the deployment's source.")
+@click.command(cls=options.CommandOfMethods)
+@options.lake
 @click.option("--deployment", "name", default="backtest", metavar="D",
               help="A name from the deployments file; with --lake also any other name.")  # fmt: skip
 @click.option(
     "--window", "window_text", metavar="START/END", help="The newest window [default: of the lake]."
 )
-@click.option(
-    "--methods", metavar="all|a,b", callback=known_methods,
-    help="'all' of the methods below, or some of them [default: the deployment's].",
-)  # fmt: skip
-@effects_option("the deployment's")
+@options.methods()
+@options.effects("the deployment's")
 @click.option(
     "--link-windows", type=click.IntRange(1), help="Calibration windows [default: of the deployment]."
 )
 @click.option("--evidence-windows", type=click.IntRange(1), help="Test windows [default: of the deployment].")
-@click.option("--champion", type=path_type, help="A parameter set to compare with on the newest window.")
-@click.option("--out", type=path_type, help="Directory for windows, scores and report; a rerun continues.")
+@click.option("--champion", type=options.FILE, help="A parameter set to compare with on the newest window.")
+@click.option("--out", type=options.FILE, help="Directory for windows, scores and report; a rerun continues.")
 @json_option
 def backtest(
-    lake: Path | None, name: str, window_text: str | None, methods: "Methods | None",
+    lake: Path | None, name: str, window_text: str | None, methods: options.Methods | None,
     effects: tuple[str, ...] | None, link_windows: int | None, evidence_windows: int | None,
     champion: Path | None, out: Path | None,
 ) -> None:  # fmt: skip

@@ -8,22 +8,11 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, print_lines, print_table, progress, say
 from slc_ops.base.text import count, number
-from slc_ops.cli.methods import CommandOfMethods, effects_option, known_method, known_methods
+from slc_ops.cli import options
 
 if TYPE_CHECKING:
-    from slc_ops.cli.methods import Methods
     from slc_ops.methods import FitOptions
     from slc_ops.rows.interactions import InteractionLog
-
-
-def _column_map(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    rename: dict[str, str] = {}
-    for pair in pairs:
-        ours, equals, theirs = pair.partition("=")
-        if not (ours and equals and theirs):
-            raise click.BadParameter(f"{pair!r} is not NAME=COLUMN, for example item_id=pid")
-        rename[ours] = theirs
-    return rename
 
 
 def _numbers(_: click.Context, __: click.Parameter, text: str | None) -> tuple[float, ...] | None:
@@ -35,47 +24,40 @@ def _numbers(_: click.Context, __: click.Parameter, text: str | None) -> tuple[f
         raise click.BadParameter(f"{text!r} is not a list of numbers, for example 0.1,1,10") from None
 
 
-file_type = click.Path(path_type=Path)
-map_option = click.option(
-    "--map", "rename", multiple=True, callback=_column_map, metavar="NAME=COLUMN",
-    help="Read the contract's column NAME from COLUMN; may be repeated.",
-)  # fmt: skip
 calibration_option = click.option(
-    "--calibration", type=file_type, required=True, help="Calibration rows (Parquet, CSV, Feather)."
+    "--calibration", type=options.FILE, required=True, help="Calibration rows (Parquet, CSV, Feather)."
 )
-test_option = click.option("--test", type=file_type, required=True, help="Later rows for scoring.")
-prior_option = click.option(
-    "--prior-var", type=float, default=1.0, help="Prior variance of the item offsets."
-)
+test_option = click.option("--test", type=options.FILE, required=True, help="Later rows for scoring.")
 bins_option = click.option("--time-bins", type=int, default=10, help="Time bins of methods by item and time.")
 history_option = click.option(
-    "--history", type=file_type, help="Earlier rows for the time bins (only event_time is read)."
+    "--history", type=options.FILE, help="Earlier rows for the time bins (only event_time is read)."
 )
-blocks_option = effects_option("item,slope,group")
+blocks_option = options.effects("item,slope,group")
 threads_option = click.option(
     "--threads", type=int, help="Threads [default: all cores]; never changes a result."
 )
 
 
-@click.command(cls=CommandOfMethods)
+@click.command(cls=options.CommandOfMethods)
 @click.option(
-    "--input", "source", type=file_type, required=True, help="Calibration rows (Parquet, CSV, Feather)."
+    "--input", "source", type=options.FILE, required=True, help="Calibration rows (Parquet, CSV, Feather)."
 )
 @click.option(
-    "--method", required=True, metavar="METHOD", callback=known_method, help="One of the methods below."
-)
+    "--method", required=True, metavar="METHOD", callback=options.known_method,
+    help="One of the methods below.",
+)  # fmt: skip
 @click.option(
     "--out",
-    type=file_type,
+    type=options.FILE,
     required=True,
     help="Directory of the parameter set; an existing one is replaced.",
 )
-@prior_option
+@options.prior_var
 @bins_option
 @blocks_option
 @history_option
 @threads_option
-@map_option
+@options.column_map
 @json_option
 def fit(
     source: Path, method: str, out: Path, prior_var: float, time_bins: int, effects: tuple[str, ...] | None,
@@ -89,11 +71,11 @@ def fit(
     from slc_ops.methods.origin import fit_with_origin
     from slc_ops.rows.interactions import read_history
 
-    options = _options(prior_var, time_bins, threads, effects)
+    fit_options = _options(prior_var, time_bins, threads, effects)
     with progress(f"fitting {method} ..."):
         log = _read(source, rename, times=True)  # the digest covers the times
         earlier = None if history is None else read_history(history, rename)
-        fitted = fit_with_origin(method, Calibration(log, earlier, options))
+        fitted = fit_with_origin(method, Calibration(log, earlier, fit_options))
         fitted.write(out)
     answer = {
         "method": method, "out": str(out), "n_rows": fitted.n_rows, "n_items": fitted.n_items,
@@ -119,20 +101,15 @@ def fit(
 
 
 @click.command()
+@options.params
 @click.option(
-    "--params",
-    required=True,
-    metavar="DIR|models:/NAME@ALIAS",
-    help="A parameter set, or a registered model.",
+    "--input", "source", type=options.FILE, required=True, help="Rows to correct (Parquet, CSV, Feather)."
 )
-@click.option(
-    "--input", "source", type=file_type, required=True, help="Rows to correct (Parquet, CSV, Feather)."
-)
-@click.option("--output", type=file_type, required=True, help="Output file (Parquet, CSV, Feather).")
+@click.option("--output", type=options.FILE, required=True, help="Output file (Parquet, CSV, Feather).")
 @click.option(
     "--keep-formulas", is_flag=True, help="Write text that starts with = + - or @ to CSV unchanged."
 )
-@map_option
+@options.column_map
 @json_option
 def apply(params: str, source: Path, output: Path, keep_formulas: bool, rename: dict[str, str]) -> None:
     """Add the columns p_base and p_corrected to a file.
@@ -152,23 +129,20 @@ def apply(params: str, source: Path, output: Path, keep_formulas: bool, rename: 
     say(f"{count(rows)} rows corrected with {parameters.method}: {output}")
 
 
-@click.command(cls=CommandOfMethods)
+@click.command(cls=options.CommandOfMethods)
 @calibration_option
 @test_option
 @history_option
-@click.option(
-    "--methods", default="all", metavar="all|a,b", callback=known_methods,
-    help="'all' of the methods below, or names separated by commas.",
-)  # fmt: skip
-@prior_option
+@options.methods("all")
+@options.prior_var
 @bins_option
 @blocks_option
 @threads_option
 @click.option("--strict", is_flag=True, help="Refuse an unfair pair of files instead of warning.")
-@map_option
+@options.column_map
 @json_option
 def compare(
-    calibration: Path, test: Path, history: Path | None, methods: "Methods", prior_var: float,
+    calibration: Path, test: Path, history: Path | None, methods: options.Methods, prior_var: float,
     time_bins: int, effects: tuple[str, ...] | None, threads: int | None, strict: bool,
     rename: dict[str, str],
 ) -> None:  # fmt: skip
@@ -184,12 +158,13 @@ def compare(
     from slc_ops.evidence.compare import compare as compare_methods
     from slc_ops.rows.interactions import read_history
 
-    options = _options(prior_var, time_bins, threads, effects)
+    fit_options = _options(prior_var, time_bins, threads, effects)
     with progress("comparing ..."):
         earlier = None if history is None else read_history(history, rename)
         found = compare_methods(
             _read(calibration, rename), _read(test, rename),
-            methods=None if methods == "all" else methods, history=earlier, options=options, strict=strict,
+            methods=None if methods == "all" else methods, history=earlier, options=fit_options,
+            strict=strict,
         )  # fmt: skip
     emit_json(found.as_dict())
     for table in comparison_tables(found):
@@ -201,7 +176,7 @@ def compare(
         _warn(scored.parameters.warnings, f"{name}: ")
 
 
-@click.command(cls=CommandOfMethods)
+@click.command(cls=options.CommandOfMethods)
 @click.argument("what", type=click.Choice(["prior-variance", "calibration-fraction"]))
 @calibration_option
 @test_option
@@ -209,16 +184,16 @@ def compare(
     "--values", callback=_numbers, help="Values to try, separated by commas [default: the paper's]."
 )
 @click.option(
-    "--method", default="slc", metavar="METHOD", callback=known_method,
+    "--method", default="slc", metavar="METHOD", callback=options.known_method,
     help="The method to vary.",
 )  # fmt: skip
 @click.option(
     "--constant-backbone", is_flag=True,
     help="Replace every logit by that of the calibration rows' mean label, as the paper does for its table.",
 )  # fmt: skip
-@prior_option
+@options.prior_var
 @threads_option
-@map_option
+@options.column_map
 @json_option
 def sweep(
     what: str, calibration: Path, test: Path, values: tuple[float, ...] | None, method: str,
@@ -233,7 +208,7 @@ def sweep(
     from slc_ops.evidence.metrics import paired_metrics
     from slc_ops.paper import sweeps
 
-    options = _options(prior_var, 10, threads)
+    fit_options = _options(prior_var, 10, threads)
     with progress("sweeping ..."):
         first, second = _read(calibration, rename), _read(test, rename)
         if constant_backbone:
@@ -243,7 +218,7 @@ def sweep(
             run, values = sweeps.prior_variance_sweep, values or sweeps.PRIOR_VARIANCES
         else:
             run, values = sweeps.calibration_fraction_sweep, values or sweeps.FRACTIONS
-        rows = run(first, second, values=values, method=method, options=options)
+        rows = run(first, second, values=values, method=method, options=fit_options)
     against = sweeps.AGAINST[what]
     emit_json({"sweep": what, "method": method, "against": against, "rows": rows})
     metrics = paired_metrics()

@@ -9,22 +9,19 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, progress, say
 from slc_ops.base.errors import RegistryError
-from slc_ops.cli.ladder import file_type, map_option
+from slc_ops.cli import options
 
 if TYPE_CHECKING:
     from slc_ops.serving.export import Exported
 
 DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
-params_option = click.option(
-    "--params", required=True, metavar="DIR|MODEL", help="A parameter set, or models:/NAME@ALIAS."
-)
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
 
 
 @click.command(name="rename-items")
-@params_option
-@click.option("--mapping", required=True, type=file_type, help="CSV with the columns old_id, new_id.")
-@click.option("--out", required=True, type=file_type, help="Directory of the new set.")
+@options.params
+@click.option("--mapping", required=True, type=options.FILE, help="CSV with the columns old_id, new_id.")
+@click.option("--out", required=True, type=options.FILE, help="Directory of the new set.")
 @json_option
 def rename_items(params: str, mapping: Path, out: Path) -> None:
     """Carry a parameter set's offsets over to new item ids.
@@ -41,7 +38,7 @@ def rename_items(params: str, mapping: Path, out: Path) -> None:
 
 
 @click.command()
-@params_option
+@options.params
 @click.option(
     "--format",
     "form",
@@ -50,7 +47,7 @@ def rename_items(params: str, mapping: Path, out: Path) -> None:
     help="What to write.",
 )
 @click.option("--dialect", type=click.Choice(DIALECTS), help="SQL dialect; required with --format sql.")
-@click.option("--out", type=file_type, help="Directory; an existing one is replaced.")
+@click.option("--out", type=options.FILE, help="Directory; an existing one is replaced.")
 @click.option(
     "--redis",
     metavar="URL",
@@ -66,7 +63,7 @@ def rename_items(params: str, mapping: Path, out: Path) -> None:
     "--times", type=click.Choice(["timestamp", "number"]), default="timestamp",
     help="SQL: the type of event_time, if the set uses it.",
 )  # fmt: skip
-@map_option
+@options.column_map
 @json_option
 def export(
     params: str, form: str, dialect: str | None, out: Path | None, redis: str | None, table: str, view: str,
@@ -130,6 +127,8 @@ def read_set(reference: str) -> "Exported":
 
 def _download(reference: str, directory: Path) -> tuple[Path, int]:
     from slc_ops.base.mlflow_client import connect
+    from slc_ops.parameters import IN_MODEL
+    from slc_ops.registry.logged_model import download
     from slc_ops.registry.tracking import typed
     from slc_ops.settings.environment import Installation
 
@@ -139,16 +138,8 @@ def _download(reference: str, directory: Path) -> tuple[Path, int]:
             f"{reference!r} names no model: expected models:/NAME@ALIAS or models:/NAME/VERSION"
         )
     installation = Installation.from_environment()
-    uri = installation.tracking_uri
-    with typed(uri):
-        client = connect(uri, registry_uri=installation.registry_uri)
-        from mlflow.artifacts import download_artifacts
-
-        # Use our own client: MLflow resolves a models:/ address against the process's global registry.
+    with typed(installation.tracking_uri):
+        client = connect(installation.tracking_uri, registry_uri=installation.registry_uri)
         version = found["version"] or client.get_model_version_by_alias(found["name"], found["alias"]).version
         source = client.get_model_version_download_uri(found["name"], version)
-        download_artifacts(artifact_uri=source, dst_path=str(directory), tracking_uri=uri)
-    sets = sorted(directory.rglob("params.json"))
-    if len(sets) != 1:
-        raise RegistryError(f"{reference} holds {len(sets)} parameter sets; expected exactly one")
-    return sets[0].parent, int(version)
+        return download(client, source, IN_MODEL, directory), int(version)

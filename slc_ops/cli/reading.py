@@ -13,7 +13,8 @@ from slc_ops.base.errors import RegistryError, SettingsError
 from slc_ops.base.files import write_text
 from slc_ops.base.text import interval
 from slc_ops.base.window import Window
-from slc_ops.cli.registry import deployment_option, open_registry
+from slc_ops.cli import options
+from slc_ops.cli.registry import open_registry
 from slc_ops.settings.deployments import json_schema
 from slc_ops.settings.deployments_file import read_deployments
 from slc_ops.settings.environment import Installation
@@ -97,7 +98,7 @@ def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
 
 
 @click.command()
-@deployment_option
+@options.deployment
 @json_option
 def history(deployment: str) -> None:
     """Show a deployment's champions, oldest first, with actor, time and reason of each change."""

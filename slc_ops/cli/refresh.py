@@ -7,20 +7,16 @@ import click
 from slc_ops.base.console import emit_json, json_option, progress, say
 from slc_ops.base.errors import InputError
 from slc_ops.base.extras import require
+from slc_ops.cli import options
 from slc_ops.settings.environment import Installation
-
-window_option = click.option(
-    "--window",
-    "window_text",
-    required=True,
-    metavar="START/END",
-    help="For example 2026-03-23/2026-03-30, days in the deployment's zone.",
-)
 
 
 @click.command()
-@click.option("--deployment", required=True, metavar="D", help="A name from the deployments file.")
-@window_option
+@options.deployment
+@click.option(
+    "--window", "window_text", required=True, metavar="START/END",
+    help="For example 2026-03-23/2026-03-30, days in the deployment's zone.",
+)  # fmt: skip
 @click.option(
     "--off-grid", is_flag=True, help="Accept a window outside the deployment's grid, or one that overlaps."
 )

@@ -10,6 +10,7 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, say
 from slc_ops.base.errors import RegistryError
+from slc_ops.cli import options
 from slc_ops.settings.environment import Installation, TerminalVariables
 
 if TYPE_CHECKING:
@@ -17,20 +18,14 @@ if TYPE_CHECKING:
     from slc_ops.registry import Registry, Version
     from slc_ops.registry.rules import Against
 
-deployment_option = click.option(
-    "--deployment", required=True, metavar="NAME", help="The deployment, by its name in the deployments file."
-)
 for_option = click.option(
     "--for", "windows", type=click.IntRange(1, 1000), metavar="N",
     help="Let the withdrawn method return by rule after N windows. Default: only a person can promote it.",
 )  # fmt: skip
-actor_option = click.option(
-    "--actor", metavar="NAME", help="Who decides; recorded. Default: SLC_OPS_ACTOR, or the user's login name."
-)
 
 
 @click.command()
-@deployment_option
+@options.deployment
 @click.option("--version", type=int, metavar="N", help="The version. Default: the challenger.")
 @click.option("--reason", metavar="TEXT", help="Why; recorded.")
 @click.option(
@@ -42,7 +37,7 @@ actor_option = click.option(
     "--against", metavar="N|none", callback=lambda _, __, text: _against(text),
     help="Refuse if the champion is no longer version N, or (none) if there is one.",
 )  # fmt: skip
-@actor_option
+@options.actor
 @json_option
 def promote(
     deployment: str,
@@ -73,14 +68,14 @@ def promote(
 
 
 @click.command()
-@deployment_option
+@options.deployment
 @click.option("--to", type=int, metavar="N", help="An earlier champion. Default: the previous one.")
 @for_option
 @click.option(
     "--exclude-window", is_flag=True, help="Leave the window of the rolled-back version out of later fits."
 )
 @click.option("--reason", metavar="TEXT", help="Why; recorded.")
-@actor_option
+@options.actor
 @json_option
 def rollback(
     deployment: str,
@@ -105,13 +100,13 @@ def rollback(
 
 
 @click.command()
-@deployment_option
+@options.deployment
 @click.option("--reason", metavar="TEXT", required=True, help="Why; recorded.")
 @click.option(
     "--against", type=int, metavar="N", help="Refuse if the champion is no longer version N."
 )  # fmt: skip
 @for_option
-@actor_option
+@options.actor
 @json_option
 def retire(deployment: str, reason: str, against: int | None, windows: int | None, actor: str | None) -> None:
     """Remove the champion; the frozen model serves until a version is promoted.

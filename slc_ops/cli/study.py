@@ -7,8 +7,8 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, say
 from slc_ops.base.extras import require
+from slc_ops.cli import options
 from slc_ops.cli.data import DATASETS
-from slc_ops.cli.ladder import map_option
 
 
 def _seeds(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
@@ -24,12 +24,12 @@ def _seeds(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
 
 
 @click.command()
-@click.argument("source", metavar="LOG", type=click.Path(path_type=Path))
+@click.argument("source", metavar="LOG", type=options.FILE)
 @click.option(
     "--backbone", "names", default="dkt,sakt,dkvmn,akt,lpkt", help="Backbones, separated by commas."
 )
 @click.option("--seeds", default="225,226,227", callback=_seeds, help="Seeds, separated by commas.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the study.")
+@click.option("--out", type=options.FILE, required=True, help="Directory of the study.")
 @click.option(
     "--choose-epoch", type=click.Choice(["train", "calibration"]), default="train",
     help="Rows that choose the epoch: the last tenth of train, or calibration as the authors do.",
@@ -43,7 +43,7 @@ def _seeds(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
     "--dataset", type=click.Choice(DATASETS),
     help="Show the paper's figures of this data set [default: the one recorded by slc-ops ingest].",
 )  # fmt: skip
-@map_option
+@options.column_map
 @json_option
 def study(
     source: Path, names: str, seeds: tuple[int, ...], out: Path, choose_epoch: str, epochs: int | None,

@@ -9,11 +9,12 @@ from slc_ops.base.addresses import without_secrets
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.extras import require
 from slc_ops.base.text import count
+from slc_ops.cli import options
 from slc_ops.settings.environment import Installation
 
 
 @click.command()
-@click.option("--deployment", required=True, metavar="D", help="A name from the deployments file.")
+@options.deployment
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed, with its size.")
 @json_option
 def clean(deployment: str, dry_run: bool) -> None:
@@ -53,7 +54,7 @@ def clean(deployment: str, dry_run: bool) -> None:
     help="One id per line, or a Parquet, CSV or Feather file with a column of ids.",
 )
 @click.option("--column", default="user_id", metavar="NAME", help="That column.")
-@click.option("--actor", metavar="NAME", help="Who erases; recorded. Default: as for promote.")
+@options.actor
 @json_option
 def erase(file: Path, column: str, actor: str | None) -> None:
     """Erase users permanently from all stored data, and write a receipt to the ledger.

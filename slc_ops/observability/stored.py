@@ -67,13 +67,14 @@ def refresh_of(installation: Installation, version: "Version") -> Origin | None:
 def stored_json(installation: Installation, path: Path) -> dict[str, Any]:
     """Return the object in a JSON file below the home; {} if it is unreadable or reached by a link."""
     try:
-        found = None if reached_by_link(installation, path) else read_json(path)
+        found = read_json(path) if is_ours(installation, path) else None
     except (SlcError, OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def reached_by_link(installation: Installation, path: Path) -> bool:
-    """Return True if a component of ``path`` below the home is a symbolic link."""
+def is_ours(installation: Installation, path: Path) -> bool:
+    """Return True if the file exists and no component of ``path`` below the home is a symbolic link."""
     below = path.relative_to(installation.home).parts
-    return any(installation.home.joinpath(*below[: count + 1]).is_symlink() for count in range(len(below)))
+    parts = (installation.home.joinpath(*below[: count + 1]) for count in range(len(below)))
+    return path.is_file() and not any(part.is_symlink() for part in parts)

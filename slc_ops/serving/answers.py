@@ -16,6 +16,8 @@ from slc_ops.serving.counts import EXAMPLES, Missed, mismatch_sentence
 from slc_ops.serving.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
+Part = tuple[Snapshot, Positions, str | None]
+"""The rows of a call for one parameter set and one backbone version."""
 _FROZEN = ParameterSet("base", Affine())
 
 
@@ -29,16 +31,11 @@ class Columns(NamedTuple):
     def single(self) -> "Columns | None":
         """Return the values of the only row, if all columns are lists of length 1; otherwise None."""
         logits, ids, time = self
-        one = {}
-        for name, each in ids.items():
+        for each in (logits, *ids.values(), [0] if time is None else time):
             if type(each) is not list or len(each) != 1:
                 return None
-            one[name] = each[0]
-        if type(logits) is not list or len(logits) != 1:
-            return None
-        if time is None:
-            return Columns(logits[0], one)
-        return Columns(logits[0], one, time[0]) if type(time) is list and len(time) == 1 else None
+        one = {name: each[0] for name, each in ids.items()}
+        return Columns(logits[0], one, None if time is None else time[0])
 
     def listed(self) -> "Columns":
         """Return a row of single values as columns of length 1."""
@@ -69,14 +66,6 @@ class Answer(NamedTuple):
     """The version of each row, if they differ."""
 
 
-class VersionRows(NamedTuple):
-    """The rows of a call for one parameter set and one backbone."""
-
-    snapshot: Snapshot
-    rows: Positions
-    backbone_version: str | None
-
-
 def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | None, interval: bool) -> Answer:
     """Answer rows with one parameter set; a list of one row is answered without arrays."""
     one = None if interval else columns.single()
@@ -94,24 +83,24 @@ def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | No
     return Answer(found, snapshot.version, snapshot.parameters.method, unknown, mismatched, low, high)
 
 
-def answer_parts(parts: list[VersionRows], columns: Columns, interval: bool) -> Answer:
+def answer_parts(parts: list[Part], columns: Columns, interval: bool) -> Answer:
     """Answer rows of several sets or backbones and return them in the order of the call."""
     count = len(columns.logits)
     probability, versions = np.empty(count), np.empty(count, np.int64)
     limits = {"low": np.full(count, np.nan), "high": np.full(count, np.nan)} if interval else {}
     unknown: dict[str, int] = {}
     mismatched = 0
-    for part in parts:
-        mine = answer_part(part.snapshot, columns.take(part.rows), part.backbone_version, interval)
-        probability[part.rows], versions[part.rows] = mine.probability, mine.version or 0
+    for snapshot, rows, backbone_version in parts:
+        mine = answer_part(snapshot, columns.take(rows), backbone_version, interval)
+        probability[rows], versions[rows] = mine.probability, mine.version or 0
         for name, values in limits.items():
             if (found := getattr(mine, name)) is not None:
-                values[part.rows] = found
-        for name, rows in mine.unknown.items():
-            unknown[name] = unknown.get(name, 0) + rows
+                values[rows] = found
+        for name, missed in mine.unknown.items():
+            unknown[name] = unknown.get(name, 0) + missed
         mismatched += mine.mismatched
-    first = parts[0].snapshot
-    one = all(part.snapshot is first for part in parts)
+    first = parts[0][0]
+    one = all(snapshot is first for snapshot, _, _ in parts)
     return Answer(
         probability=probability,
         version=first.version if one else None,

@@ -76,7 +76,7 @@ def _named(path: Path) -> Named | None:
         return named_from_dict(read_json(path))
     except FileNotFoundError:
         return None
-    except (SlcError, OSError, ValueError, TypeError) as error:
+    except (SlcError, OSError, LookupError, ValueError, TypeError, AttributeError) as error:
         _log.warning("%s does not name the last served version: %s", path, error)
         return None
 

@@ -7,12 +7,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slc_ops.base.errors import InputError, SettingsError, SlcError
+from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.hashing import shares_of
 from slc_ops.parameters.effects import COLUMNS
+from slc_ops.rows.frames import column_array
 from slc_ops.serving.answers import Columns
 from slc_ops.serving.follower import Follower
-from slc_ops.serving.pointer import NoAlias, Retired
+from slc_ops.serving.pointer import Retired
 from slc_ops.serving.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
@@ -46,13 +47,9 @@ class Canary:
         count, ids = len(columns.logits), columns.ids.get(self._by)
         if ids is None:
             return np.zeros(count, np.bool_)
+        ids = column_array(ids, COLUMNS[self._by])
         if isinstance(ids, pa.ChunkedArray):
             ids = ids.combine_chunks()
-        if not isinstance(ids, pa.Array):
-            try:
-                ids = pa.array(ids, from_pandas=True)
-            except (pa.ArrowException, TypeError) as error:
-                raise InputError(f"{self._by} ids cannot be understood: {error}") from None
         if len(ids) != count:
             raise InputError(f"{len(ids)} {self._by} ids for {count} rows; expected one for each")
         if pa.types.is_dictionary(ids.type):
@@ -63,16 +60,10 @@ class Canary:
 
     def refresh(self) -> None:
         """Read the challenger's alias; if the registry is unreachable, keep the last challenger."""
-        try:
-            self._snapshot = self._follower.look(self._snapshot)
-        except NoAlias:
-            if self._snapshot is not None:
-                _log.info("version %s is no challenger any more", self._snapshot.version)
-            self._snapshot = None
-        except SlcError as error:
-            self._follower.failed(error)
-            return
-        self._follower.agreed()
+        before = self._snapshot
+        self._snapshot = self._follower.next(before)
+        if before is not None and self._snapshot is None:
+            _log.info("version %s is no challenger any more", before.version)
 
     def as_dict(self, champion: Snapshot) -> dict[str, Any]:
         """Return the state for :meth:`Corrector.health`; ``version`` is None without a challenger."""

@@ -10,7 +10,7 @@ array([0.591…, 0.244…])
 import logging
 import random
 import threading
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -23,7 +23,7 @@ from slc_ops.parameters.effects import COLUMNS
 from slc_ops.serving.answers import (
     Answer,
     Columns,
-    VersionRows,
+    Part,
     answer_part,
     answer_parts,
     by_backbone,
@@ -32,6 +32,7 @@ from slc_ops.serving.answers import (
 )
 from slc_ops.serving.cache import Cache, default_cache
 from slc_ops.serving.canary import Canary
+from slc_ops.serving.exposition import exposition
 from slc_ops.serving.follower import Follower
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Bounded, open_source, registry_name
@@ -62,30 +63,6 @@ def _given(items: Any, groups: Any, users: Any) -> dict[str, Any]:
     return ids
 
 
-class Watcher:
-    """A daemon thread that calls ``look`` every ``interval`` seconds, with a random jitter of 20 %."""
-
-    def __init__(self, look: Callable[[], object], interval: float) -> None:
-        self._look, self._interval = look, interval
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="slc-ops-watch", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        # The jitter spreads the requests of hosts that started together; it needs no cryptographic
-        # randomness.
-        while not self._stopped.wait(self._interval * random.uniform(0.8, 1.2)):  # noqa: S311 - no secret
-            try:
-                self._look()
-            except Exception:  # without a watcher the server would keep its old set
-                _log.exception("polling the alias failed unexpectedly; polling continues")
-
-    def stop(self) -> None:
-        """End the thread; wait for a running check, but at most ``interval`` + 10 seconds."""
-        self._stopped.set()
-        self._thread.join(timeout=self._interval + 10)
-
-
 class Corrector:
     """Correct logits with a parameter set that has passed its golden vectors.
 
@@ -99,8 +76,8 @@ class Corrector:
         self._snapshot = snapshot
         self._follower = follower
         self._canary = canary
-        self._watcher: Watcher | None = None
-        self._refreshing = threading.Lock()
+        self._refreshing, self._closed = threading.Lock(), threading.Event()
+        self._watcher: threading.Thread | None = None
 
     @classmethod
     def from_directory(cls, directory: str | Path) -> Self:
@@ -156,7 +133,9 @@ class Corrector:
         if some is not None:
             some.refresh()
         if interval is not None:
-            corrector._watcher = Watcher(corrector.refresh, interval)
+            watch = partial(corrector._watch, interval)
+            corrector._watcher = threading.Thread(target=watch, name="slc-ops-watch", daemon=True)
+            corrector._watcher.start()
         return corrector
 
     @overload
@@ -212,7 +191,8 @@ class Corrector:
         )
         columns = Columns(logits, _given(items, groups, users), time)
         if self._canary is not None:
-            found = self._answer(columns.listed() if single else columns, backbone_version).probability
+            listed = columns.listed() if single else columns
+            found = self.answer_columns(listed, backbone_version).probability
             return found[0] if single else np.asarray(found)
         try:
             if single:
@@ -247,11 +227,12 @@ class Corrector:
             NotServed: ``version`` does not serve here.
         """
         columns = Columns(logits, _given(items, groups, users), time)
-        return self._answer(columns, backbone_version, interval, version)
+        return self.answer_columns(columns, backbone_version, interval, version)
 
-    def _answer(
+    def answer_columns(
         self, columns: Columns, backbone_version: Any, interval: bool = False, version: int | None = None
     ) -> Answer:
+        """Do the same as :meth:`answer` for columns."""
         champion, one_backbone = self._snapshot, backbone_version is None or isinstance(backbone_version, str)
         challenger = None if self._canary is None else self._canary.beside(champion)
         if version is not None:
@@ -266,14 +247,14 @@ class Corrector:
             chosen = np.zeros(count, np.bool_)
             if challenger is not None and self._canary is not None:
                 chosen = self._canary.chosen(columns)
-            parts = [
-                VersionRows(snapshot, rows, backbone)
+            parts: list[Part] = [
+                (snapshot, rows, backbone)
                 for backbone, mine in by_backbone(backbone_version, count)
                 for snapshot, arm in ((champion, ~chosen), (challenger, chosen))
                 if snapshot is not None and len(rows := np.flatnonzero(mine & arm))
             ]
-            nothing = [VersionRows(champion, np.empty(0, np.intp), None)]
-            return answer_parts(parts or nothing, columns, interval)
+            nothing: Part = (champion, np.empty(0, np.intp), None)
+            return answer_parts(parts or [nothing], columns, interval)
         except _NOT_ROWS as error:
             raise _not_rows(error) from None
 
@@ -301,12 +282,21 @@ class Corrector:
         if self._follower is None:
             return False
         with self._refreshing:  # the watcher, a webhook and a person may call at the same time
-            found = self._follower.next(self._snapshot)
-            if found is not None:
-                self._snapshot = found
+            before = self._snapshot
+            self._snapshot = self._follower.next(before) or before
             if self._canary is not None:
                 self._canary.refresh()
-        return found is not None
+            return self._snapshot is not before
+
+    def _watch(self, interval: float) -> None:
+        """Check the registry every ``interval`` seconds, with a random jitter of 20 %, until closed."""
+        # The jitter spreads the requests of hosts that started together; it needs no cryptographic
+        # randomness.
+        while not self._closed.wait(interval * random.uniform(0.8, 1.2)):  # noqa: S311 - no secret
+            try:
+                self.refresh()
+            except Exception:  # without a watcher the server would keep its old set
+                _log.exception("polling the alias failed unexpectedly; polling continues")
 
     def health(self) -> dict[str, Any]:
         """Return the served version, its load time and the registry's state, for a health endpoint."""
@@ -316,14 +306,13 @@ class Corrector:
 
     def metrics(self) -> str:
         """Return counts and the served version in Prometheus' text format, for ``/metrics``."""
-        from slc_ops.serving.exposition import exposition
-
         return exposition(self.health())
 
     def close(self) -> None:
-        """Stop watching; the corrector keeps serving its current set."""
+        """Stop watching, after a running check; the corrector keeps serving its current set."""
+        self._closed.set()
         if self._watcher is not None:
-            self._watcher.stop()
+            self._watcher.join(timeout=10)
 
     def __enter__(self) -> Self:
         return self

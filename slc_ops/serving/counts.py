@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 _log = logging.getLogger(__name__)
@@ -12,7 +11,6 @@ ENOUGH = 20
 EXAMPLES = 5
 Missed = tuple[int, Sequence[Any]]
 """Number of rows with unknown ids, and examples of these ids."""
-NOTHING: Mapping[str, Missed] = MappingProxyType({})
 
 
 class Counts:
@@ -27,7 +25,7 @@ class Counts:
         self._backbones: tuple[str, ...] = ()
         self._warned: set[str] = set()
 
-    def add(self, rows: int, missed: Mapping[str, Missed] = NOTHING) -> None:
+    def add(self, rows: int, missed: Mapping[str, Missed]) -> None:
         """Add corrected rows, and the rows with unknown ids by effect; keep examples, but none of users."""
         with self._lock:
             self._rows += rows

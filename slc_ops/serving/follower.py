@@ -8,7 +8,7 @@ from typing import Any
 
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.serving.cache import Cache
-from slc_ops.serving.pointer import Named, Pointer, Retired, check_may_follow
+from slc_ops.serving.pointer import Named, NoAlias, Pointer, Retired, check_may_follow
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Bounded
 
@@ -30,14 +30,6 @@ class Follower:
         self._alias, self._patience = alias, patience
         self._agreed_at: datetime | None = None
         self._problem: tuple[datetime, str] | None = None
-
-    def agreed(self) -> None:
-        """Record that the registry's target is serving."""
-        self._agreed_at, self._problem = datetime.now(UTC), None
-
-    def failed(self, error: SlcError) -> None:
-        """Record that the registry did not answer, or that its target cannot be served."""
-        self._problem = (datetime.now(UTC), " ".join(str(error).split()))
 
     def health(self) -> dict[str, Any]:
         """Return the state; ``status`` is ``ok``, or ``stale`` with the cause in ``problem``."""
@@ -67,31 +59,41 @@ class Follower:
         """Return the first set: the registry's, or the last one of this host if the registry fails."""
         last = self._cache.last()
         try:
-            snapshot = self.look(None, last)
+            snapshot = self._look(None, last)
         except SlcError as error:
             if last is None:
                 raise
-            self.failed(error)
+            self._failed(error)
             try:
                 if isinstance(last, Retired):
                     return Snapshot.frozen(last, cached=True)
                 return self._read(self._cache.directory(last), last, cached=True)
             except SlcError as second:
                 raise RegistryError(f"{error}; and the cached {last.name}: {second}") from None
-        self.agreed()
+        self._agreed()
         return snapshot
 
-    def next(self, current: Snapshot) -> Snapshot | None:
-        """Return another set to serve, or None; on failure the current one stays."""
+    def next(self, current: Snapshot | None) -> Snapshot | None:
+        """Return the set to serve from now on; on failure the current one, without the alias none."""
         try:
-            found = self.look(current)
+            found = self._look(current)
+        except NoAlias:
+            found = None
         except SlcError as error:
-            self.failed(error)
-            return None
-        self.agreed()
-        return None if found is current else found
+            self._failed(error)
+            return current
+        self._agreed()
+        return found
 
-    def look(self, current: Snapshot | None, last: Named | None = None) -> Snapshot:
+    def _agreed(self) -> None:
+        """Record that the registry's target is serving."""
+        self._agreed_at, self._problem = datetime.now(UTC), None
+
+    def _failed(self, error: SlcError) -> None:
+        """Record that the registry did not answer, or that its target cannot be served."""
+        self._problem = (datetime.now(UTC), " ".join(str(error).split()))
+
+    def _look(self, current: Snapshot | None, last: Named | None = None) -> Snapshot:
         """Return the alias's verified set; ``current`` itself if the alias has not changed.
 
         Without a current set, ``last`` is the one that served last.

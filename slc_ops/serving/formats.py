@@ -15,6 +15,7 @@ import pyarrow as pa
 from slc_ops.base.errors import InputError
 from slc_ops.rows.columns import as_logits
 from slc_ops.serving.answers import Answer
+from slc_ops.serving.frames import score_of
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -100,7 +101,7 @@ def frame_columns(body: bytes, max_rows: int) -> Given:
 
 def checked(columns: Given, max_rows: int) -> Given:
     """Validate columns: lists of equal length, with numbers and ids where expected; return logits."""
-    score, named = _score(columns), columns.get("backbone_version")
+    score, named = score_of(columns), columns.get("backbone_version")
     rows = columns[score]
     for name, values in columns.items():
         per_row = name != "backbone_version"
@@ -146,7 +147,7 @@ def arrow_columns(body: bytes, max_rows: int) -> Given:
             f"column {unknown[0]!r:.60} is unknown or duplicate; expected one each of {', '.join(NAMES)}"
         )
     columns: Given = {name: table.column(name).combine_chunks() for name in names}
-    score = _score(columns)
+    score = score_of(columns)
     columns["logit"] = as_logits(_plain(columns.pop(score)), score, 0).astype(np.float64)
     if "time" in columns:
         time = _plain(columns["time"])
@@ -236,14 +237,6 @@ def arrow_answer(answer: Answer, interval: bool) -> bytes:
 def dumps(value: Any) -> bytes:
     """Serialise to JSON; NumPy arrays become lists."""
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def _score(columns: Mapping[str, Any]) -> str:
-    if ("logit" in columns) == ("probability" in columns):
-        raise InputError(
-            f"expected one of the columns logit and probability; found {', '.join(columns)[:200] or 'none'}"
-        )
-    return "logit" if "logit" in columns else "probability"
 
 
 def _from_probability(columns: Given) -> Given:

@@ -1,5 +1,6 @@
 """Correct data frames, for MLflow's own serving."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 from slc_ops.base.errors import InputError
 from slc_ops.parameters.effects import COLUMNS
 from slc_ops.rows.columns import as_logits
+from slc_ops.rows.frames import column_array
+from slc_ops.serving.answers import Columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,30 +28,28 @@ def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFram
     """
     import pandas as pd
 
-    if ("logit" in frame) == ("probability" in frame):
-        raise InputError(
-            f"expected one of the columns logit and probability; found {', '.join(map(str, frame.columns))}"
-        )
-    score = "logit" if "logit" in frame else "probability"
+    score = score_of(list(map(str, frame.columns)))
     logit = as_logits(pa.array(_numbers(frame, score)), score, 0)
     if "item_id" in corrector.id_types and "item_id" not in frame:
         raise InputError(f"expected the column item_id; found {', '.join(map(str, frame.columns))}")
-    ids = {f"{name}s": _ids(frame, column) for name, column in COLUMNS.items() if column in frame}
+    ids = {name: column_array(frame[each], each) for name, each in COLUMNS.items() if each in frame}
     time = _numbers(frame, "event_time") if "event_time" in frame else None
     versions = None
     if "backbone_version" in frame:
         versions = frame["backbone_version"].to_numpy(object)
         versions[pd.isna(versions)] = None
-    found = corrector.answer(ids.pop("items", None), logit, time, **ids, backbone_version=versions)
+    found = corrector.answer_columns(Columns(logit, ids, time), versions)
     return pd.DataFrame({"p_corrected": found.probability}, index=frame.index)
 
 
-def _ids(frame: "pd.DataFrame", name: str) -> pa.Array:
-    try:
-        found = pa.array(frame[name], from_pandas=True)
-    except (pa.ArrowException, TypeError) as error:
-        raise InputError(f"column {name!r} does not hold ids: {error}") from None
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+def score_of(columns: Collection[str]) -> str:
+    """Return the column of the frozen model's scores; there must be one."""
+    found = [name for name in ("logit", "probability") if name in columns]
+    if len(found) != 1:
+        raise InputError(
+            f"expected one of the columns logit and probability; found {', '.join(columns)[:200] or 'none'}"
+        )
+    return found[0]
 
 
 def _numbers(frame: "pd.DataFrame", name: str) -> NDArray[np.float64]:

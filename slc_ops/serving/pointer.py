@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slc_ops.base.errors import RegistryError
@@ -21,8 +21,8 @@ class Pointer:
     run_id: str
     source: str
     """Address of the model's files."""
-    window_start: str
-    window_end: str
+    window: Window
+    """The window of the fit."""
     revision: int | None
     """The ledger revision that made this version champion, 1, 2, 3 …; None without one."""
     move: str | None
@@ -32,7 +32,7 @@ class Pointer:
         """Validate the values of a registry or a file: :attr:`name` becomes a directory's name."""
         plain = re.fullmatch(r"[A-Za-z0-9_-]{0,64}", self.run_id) if isinstance(self.run_id, str) else None
         numbers = [self.version, self.revision or 0]
-        texts = [self.source, self.window_start, self.window_end, self.move or ""]
+        texts = [self.source, self.move or ""]
         if (
             plain is None
             or not all(type(number) is int and 0 <= number < 2**63 for number in numbers)
@@ -42,7 +42,6 @@ class Pointer:
                 f"version {self.version!r:.40} with run {self.run_id!r:.40} does not describe a version; "
                 "expected whole numbers, and a run id of letters and digits"
             )
-        Window(parse_timestamp(self.window_start), parse_timestamp(self.window_end))
 
     @classmethod
     def from_tags(cls, version: Any, run_id: str, source: str, tags: Mapping[str, str]) -> "Pointer":
@@ -55,20 +54,7 @@ class Pointer:
             raise RegistryError(
                 f"version {version} in the registry has no readable tag {error}; publish it with slc-ops"
             ) from None
-        return cls(
-            version=number,
-            run_id=run_id,
-            source=source,
-            window_start=window.start.isoformat(),
-            window_end=window.end.isoformat(),
-            revision=revision,
-            move=tags.get("ledger_move"),
-        )
-
-    @property
-    def window(self) -> Window:
-        """The window of the fit."""
-        return Window.from_dict({"start": self.window_start, "end": self.window_end})
+        return cls(number, run_id, source, window, revision, tags.get("ledger_move"))
 
     @property
     def name(self) -> str:
@@ -77,7 +63,7 @@ class Pointer:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form, for the cache."""
-        return asdict(self)
+        return {**vars(self), "window": str(self.window)}
 
 
 @dataclass(frozen=True)
@@ -87,6 +73,8 @@ class Retired:
     revision: int
     """The ledger revision of the retirement."""
     name: ClassVar[str] = "retired"
+    version: ClassVar[None] = None
+    window: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if type(self.revision) is not int or not 0 < self.revision < 2**63:
@@ -108,7 +96,9 @@ Named = Pointer | Retired
 
 def named_from_dict(values: Any) -> Named:
     """Read the result of :meth:`Pointer.as_dict` or :meth:`Retired.as_dict`."""
-    return Retired(values["retired"]) if set(values) == {"retired"} else Pointer(**values)
+    if set(values) == {"retired"}:
+        return Retired(values["retired"])
+    return Pointer(**{**values, "window": Window.parse(values["window"])})
 
 
 def check_may_follow(current: Named, candidate: Named) -> None:

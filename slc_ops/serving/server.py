@@ -10,12 +10,13 @@ import hmac
 import time
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from starlette.routing import Route, Router
 
 from slc_ops import __version__
+from slc_ops.parameters.effects import COLUMNS
 from slc_ops.serving import formats, inference
+from slc_ops.serving.answers import Answer, Columns
 from slc_ops.serving.corrector import Corrector
 from slc_ops.serving.endpoint import (
     Application,
@@ -68,11 +69,9 @@ def app(
         "/metrics": {"GET": routes.metrics},
         "/openapi.json": {"GET": routes.openapi},
     }
-    probes: dict[str, dict[str, Work]] = {
-        path: {"GET": routes.alive} for path in ("/ping", "/v2/health/live", "/v2/health/ready")
-    }
     endpoints = {path: Endpoint(shared, path, works) for path, works in table.items()}
-    endpoints |= {path: Endpoint(shared, path, works, is_open=True) for path, works in probes.items()}
+    for probe in ("/ping", "/v2/health/live", "/v2/health/ready"):
+        endpoints[probe] = Endpoint(shared, probe, {"GET": routes.alive}, is_open=True)
     if webhook_secret is not None:
         signed = partial(routes.webhook, webhook_secret.encode())
         hook = Endpoint(shared, "/webhooks/mlflow", {"POST": signed}, is_open=True, in_thread=True)
@@ -171,17 +170,10 @@ class _Routes:
         _check_signature(secret, asked)
         return Reply(formats.dumps({"changed": self._corrector.refresh()}))
 
-    def _answer(self, given: formats.Given, interval: bool, version: int | None = None) -> Any:
-        return self._corrector.answer(
-            given.get("item_id"),
-            given["logit"],
-            given.get("time"),
-            groups=given.get("group_id"),
-            users=given.get("user_id"),
-            backbone_version=given.get("backbone_version"),
-            interval=interval,
-            version=version,
-        )
+    def _answer(self, given: formats.Given, interval: bool, version: int | None = None) -> Answer:
+        ids = {name: given[column] for name, column in COLUMNS.items() if column in given}
+        columns = Columns(given["logit"], ids, given.get("time"))
+        return self._corrector.answer_columns(columns, given.get("backbone_version"), interval, version)
 
     def _check_model(self, asked: Asked) -> None:
         if asked.path["model"] != self._corrector.deployment:

@@ -52,13 +52,12 @@ class Snapshot:
     @property
     def version(self) -> int | None:
         """The registry's version; None for a set from a directory, and for the frozen model."""
-        return self.pointer.version if isinstance(self.pointer, Pointer) else None
+        return None if self.pointer is None else self.pointer.version
 
     def as_dict(self) -> dict[str, Any]:
         """Return the serving state for :meth:`Corrector.health`."""
         named = self.pointer
-        pointer = named if isinstance(named, Pointer) else None
-        window = self.parameters.provenance.window if pointer is None else pointer.window
+        window = self.parameters.provenance.window if named is None else named.window
         return {
             "serves": "frozen" if isinstance(named, Retired) else "correction",
             "version": self.version,

@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
+import pyarrow as pa
+from pyarrow.fs import FileSystem
+
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.digests import digest_text
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.extras import MissingExtra, missing_extra
+from slc_ops.base.mlflow_client import connect
 from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
 from slc_ops.parameters import GOLDEN, IN_MODEL, PARAMS
 from slc_ops.parameters.storage import MAX_JSON, stated_sizes
@@ -202,8 +206,6 @@ class ClientSource:
 
     def pointer(self) -> Named:
         """Return the alias's target with one query; without the alias, a second checks for a retirement."""
-        from slc_ops.base.mlflow_client import connect
-
         try:
             self._client = self._client or connect(self._uri)
             found = self._pointed()
@@ -280,9 +282,6 @@ def _copy_from_store(source: str, into: Path) -> None:
     Only this host's environment sets a store's endpoint, not the registry: pyarrow would send this host's
     credentials to the ``endpoint_override`` of an address.
     """
-    import pyarrow as pa
-    from pyarrow.fs import FileSystem
-
     named = urlsplit(source)
     if named.scheme not in ("", "file") and (named.query or named.fragment):
         raise RegistryError(

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from slc_ops import cli
 from slc_ops.methods import METHODS, fit
+from slc_ops.parameters import IN_MODEL
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 from tests.methods.synthetic import table
@@ -259,11 +260,11 @@ def test_apply_reads_a_registered_model(files, tmp_path, monkeypatch, reference)
     uri = f"sqlite:///{tmp_path}/home/mlflow/mlflow.db"
     before = mlflow.get_registry_uri()
     log = InteractionLog.read(files / "calibration.parquet")
-    fit("slc", log).write(tmp_path / "artifacts" / "parameters")
+    fit("slc", log).write(tmp_path / "model" / IN_MODEL)
     client = MlflowClient(uri, uri)
     experiment = client.create_experiment("apply", (tmp_path / "runs").as_uri())
     active = client.create_run(experiment)
-    client.log_artifacts(active.info.run_id, str(tmp_path / "artifacts"), "model")
+    client.log_artifacts(active.info.run_id, str(tmp_path / "model"), "model")
     client.create_registered_model("slc-demo")
     source = f"{active.info.artifact_uri}/model"
     version = client.create_model_version("slc-demo", source, active.info.run_id)

@@ -1,5 +1,6 @@
 """Search and sort in the item table."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.airflow.page.items import PAGE_ROWS, ItemPage, find_items
+from slc_ops.observability.stored import Origin
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh.files import RefreshFiles
+from slc_ops.settings.environment import Installation
 from tests.plugins.school import EVIL, write_items
 
 
 def shown(refresh: Path, **asked: Any) -> ItemPage | None:
     """A page of the table of a refresh's parameter set."""
-    return find_items(refresh / "parameters", RefreshFiles(refresh), **asked)
+    installation = replace(Installation.from_environment(), home=refresh)
+    return find_items(installation, Origin(RefreshFiles(refresh), refresh / "parameters"), **asked)
 
 
 @pytest.fixture

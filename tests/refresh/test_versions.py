@@ -89,7 +89,7 @@ def test_the_page_shows_the_renewed_version_with_its_items(held: tuple[Installat
     origin = refresh_of(installation, champion)
     assert origin is not None
     assert (origin.files.directory, origin.parameters) == (plan.directory, plan.files.renewed_parameters)
-    items = find_items(origin.parameters, origin.files)
+    items = find_items(installation, origin)
     assert items is not None
     assert items.items == read_json(plan.files.renewed_parameters / "params.json")["counts"]["items"]
 

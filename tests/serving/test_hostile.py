@@ -57,8 +57,7 @@ GOOD = Pointer(
     version=1,
     run_id="run1",
     source="mlflow-artifacts:/1/run1/artifacts/model",
-    window_start=WEEKS[0].start.isoformat(),
-    window_end=WEEKS[0].end.isoformat(),
+    window=WEEKS[0],
     revision=1,
     move="promotion",
 ).as_dict()
@@ -78,8 +77,8 @@ GOOD = Pointer(
         {"run_id": "/../../../evil"},
         {"run_id": None},
         {"run_id": 7},
-        {"window_start": "never"},
-        {"window_end": None},
+        {"window": "never"},
+        {"window": None},
         {"revision": "1"},
         {"revision": 2**70},
         {"source": ["x"]},
@@ -119,6 +118,6 @@ def test_a_hostile_pointer_file_is_replaced_when_the_registry_recovers(
 
 
 def test_a_registry_that_names_a_run_outside_the_cache_is_refused(tmp_path: Path) -> None:
-    tags = {"window_start": GOOD["window_start"], "window_end": GOOD["window_end"]}
+    tags = {"window_start": WEEKS[0].bounds["start"], "window_end": WEEKS[0].bounds["end"]}
     with pytest.raises(RegistryError, match="does not describe a version"):
         Pointer.from_tags("1", "../../../etc", "file:///x", tags)

@@ -26,7 +26,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch, parameters: Path) -> Iterator[str]:
 
 
 def pointer(source: str) -> Pointer:
-    return Pointer(1, "run", source, *WEEKS[0].as_dict().values(), None, None)
+    return Pointer(1, "run", source, WEEKS[0], None, None)
 
 
 def test_a_set_is_fetched_from_s3(bucket: str, tmp_path: Path, parameters: Path) -> None:

@@ -43,17 +43,18 @@ def readable(user: GetUserDep, session: SessionDep) -> dict[str, Schedule]:
     allowed = get_auth_manager().get_authorized_dag_ids(user=user, session=session)
     dags = sorted(dag for dag in allowed if dag.startswith(PREFIX))
     paused = dict(
-        _rows(session, select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dags)))
+        session.execute(select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dags))).all()
     )
     newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(dags)).group_by(DagRun.dag_id)
     did = select(TaskInstance.dag_id, TaskInstance.run_id).join(
         DagRun, (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id)
     )
-    worked = set(_rows(session, did.where(DagRun.id.in_(newest), TaskInstance.state == "success").distinct()))
+    done = did.where(DagRun.id.in_(newest), TaskInstance.state == "success").distinct()
+    worked = {(dag, run) for dag, run in session.execute(done)}
     runs = {
         dag: (run, _state(dag, run, str(getattr(state, "value", state)), worked))
-        for dag, run, state in _rows(
-            session, select(DagRun.dag_id, DagRun.run_id, DagRun.state).where(DagRun.id.in_(newest))
+        for dag, run, state in session.execute(
+            select(DagRun.dag_id, DagRun.run_id, DagRun.state).where(DagRun.id.in_(newest))
         )
     }
     questions = (
@@ -63,7 +64,7 @@ def readable(user: GetUserDep, session: SessionDep) -> dict[str, Schedule]:
     )
     asked = {
         dag: (run, _names(assignees), _strangers(assignees), at)
-        for dag, run, assignees, at in _rows(session, questions)
+        for dag, run, assignees, at in session.execute(questions)
     }
     found = {}
     for dag in dags:
@@ -98,10 +99,6 @@ def _strangers(assignees: Any) -> tuple[str, ...]:
     return tuple(
         str(user.get("id")) for user in assignees or [] if users is not None and user.get("id") not in users
     )
-
-
-def _rows(session: Any, query: Any) -> list[Any]:
-    return [tuple(row) for row in session.execute(query)]
 
 
 Readable = Annotated[dict[str, Schedule], Depends(readable)]

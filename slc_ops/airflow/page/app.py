@@ -24,7 +24,7 @@ from slc_ops.airflow.page.overview import (
 from slc_ops.airflow.page.render import ASSETS, render
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
-from slc_ops.observability.stored import newest_audit, reached_by_link, refresh_of
+from slc_ops.observability.stored import is_ours, newest_audit, refresh_of
 from slc_ops.registry import Registry, Version
 from slc_ops.settings.environment import Installation
 
@@ -96,7 +96,7 @@ def deployment_page(
     items = None
     if origin is not None:
         items = find_items(
-            origin.parameters, origin.files, search=search, sort=sort, descending=order != "up", page=page
+            installation, origin, search=search, sort=sort, descending=order != "up", page=page
         )
     return render(
         request,
@@ -177,7 +177,7 @@ def _version(installation: Installation, name: str, number: int) -> Version:
 
 
 def _written(installation: Installation, path: Path | None, kind: str = "text/html") -> FileResponse:
-    if path is None or not path.is_file() or reached_by_link(installation, path):
+    if path is None or not is_ours(installation, path):
         raise HTTPException(
             404, "This is not on the API server's host; MLflow keeps it with the version's run."
         )

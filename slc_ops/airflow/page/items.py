@@ -6,14 +6,18 @@ It joins two files: the parameter set's items (offset, shrinkage) and the detect
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from slc_ops.base.files import read_json
+from slc_ops.evidence.detectability import ITEMS as VISIBLE
+from slc_ops.observability.stored import Origin, is_ours
 from slc_ops.parameters import PARAMS, effect_file
-from slc_ops.refresh.files import RefreshFiles
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from slc_ops.settings.environment import Installation
 
 PAGE_ROWS = 50
 LAST_PAGE = 20
@@ -43,8 +47,8 @@ class ItemPage:
 
 
 def find_items(
-    parameters: Path,
-    files: RefreshFiles,
+    installation: Installation,
+    origin: Origin,
     *,
     search: str = "",
     sort: str = "size",
@@ -52,14 +56,11 @@ def find_items(
     page: int = 1,
 ) -> ItemPage | None:
     """Return one page of a parameter set's item table; None if the method has no items."""
-    import pyarrow.compute as pc
-
-    from slc_ops.evidence.detectability import ITEMS as VISIBLE
-
-    offsets, drifts = parameters / effect_file("item"), files.detectability / VISIBLE
-    if not _is_ours(offsets):
+    offsets, drifts = origin.parameters / effect_file("item"), origin.files.detectability / VISIBLE
+    if not (is_ours(installation, offsets) and is_ours(installation, origin.parameters / PARAMS)):
         return None
-    table = _read(offsets, offsets.stat().st_mtime_ns, drifts if _is_ours(drifts) else None)
+    known = drifts if is_ours(installation, drifts) else None
+    table = _read(offsets, offsets.stat().st_mtime_ns, known)
     found = table.filter(pc.match_substring(table["item_id"], search.strip(), ignore_case=True))
     pages = max(1, min(LAST_PAGE, -(-found.num_rows // PAGE_ROWS)))
     page = max(1, min(page, pages))
@@ -71,20 +72,9 @@ def find_items(
     return ItemPage(shown.to_pylist(), table.num_rows, found.num_rows, page, pages)
 
 
-def _is_ours(path: Path) -> bool:
-    """Return True if the file exists and is not reached by a symbolic link."""
-    files = [path, path.parent, path.parent / "params.json"]
-    return path.is_file() and not any(each.is_symlink() for each in files)
-
-
 @lru_cache(maxsize=4)
-def _read(offsets: Path, changed: int, drifts: Path | None) -> "pa.Table":
+def _read(offsets: Path, changed: int, drifts: Path | None) -> pa.Table:
     """Return the items in the order of the parameter set, with their drift; the files never change."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     wanted = ("id", "offset", "offset_var", "n_obs", "shrinkage")
     known = pq.read_schema(offsets).names
     names = [name for name in wanted if name in known]

@@ -182,10 +182,8 @@ def replays(installation: Installation, name: str) -> dict[str, Path]:
 
 def validation_page(installation: Installation, name: str, key: str) -> Path | None:
     """Return the validation page of a window; ``key`` is compared with names, never joined to a path."""
-    for directory in installation.windows(name).glob("*"):
-        if directory.name == key and (directory / PAGE).is_file():
-            return directory / PAGE
-    return None
+    pages = installation.windows(name).glob(f"*/{PAGE}")
+    return next((page for page in pages if page.parent.name == key), None)
 
 
 def ago(span: Any) -> str:

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from fastapi import Request
@@ -14,11 +14,10 @@ from markupsafe import Markup, escape
 from slc_ops.airflow.page.overview import FIGURES, days
 from slc_ops.base.digests import digest_text
 from slc_ops.base.text import MISSING, interval
+from slc_ops.evidence.metrics import Metric, paired_metrics
 from slc_ops.observability.links import mlflow_page
 from slc_ops.registry import Version
-
-if TYPE_CHECKING:
-    from slc_ops.evidence.metrics import Metric
+from slc_ops.reporting import style
 
 HERE = Path(__file__).parent / "templates"
 ASSETS = {
@@ -32,9 +31,6 @@ STAMP = digest_text("".join(text for text, _ in ASSETS.values()))[:8]
 @cache
 def templates() -> Environment:
     """Return the template environment of the page."""
-    from slc_ops.evidence.metrics import paired_metrics
-    from slc_ops.reporting import style
-
     environment: Environment = style.templates(FileSystemLoader(HERE))
     environment.filters |= {
         "days": days,
@@ -73,6 +69,6 @@ def _mlflow_version(version: Version) -> str | None:
     return mlflow_page(version.deployment, version.number)
 
 
-def _interval(version: Version, metric: "Metric") -> str:
+def _interval(version: Version, metric: Metric) -> str:
     found = (version.metrics.get("vs_platt") or {}).get(metric.name)
     return interval(**found, form=metric.signed) if found else MISSING
