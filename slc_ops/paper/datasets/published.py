@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,42 @@ def one_file(paths: Sequence[Path], what: str) -> Path:
 def whole_text(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert numbers that may be written as 12 or 12.0 to text."""
     return pc.cast(pc.cast(numbers, pa.int64()), pa.string())
+
+
+def clean(
+    found: pa.Table, label: str, needed: Mapping[str, Sequence[str]], key: Sequence[str]
+) -> tuple[pa.Table, dict[str, int]]:
+    """Drop rows without a label 0 or 1 or without ``needed`` values, then repetitions of the key.
+
+    ``needed`` maps the reason of an omission to the columns; the counts by reason are returned.
+    """
+    counts = {"rows in the file": found.num_rows}
+    labels = pa.array([0, 1]).cast(found[label].type)
+    found = keep(found, counts, "label not 0 or 1", pc.is_in(found[label], value_set=labels))
+    for reason, names in needed.items():
+        complete = reduce(pc.and_, (found[name].is_valid() for name in names))
+        found = keep(found, counts, reason, complete)
+    return collapse(found, key, counts), counts
+
+
+def with_numbered_ids(
+    found: pa.Table,
+    names: tuple[str, str, str, str],
+    group: pa.ChunkedArray,
+    clock: pa.ChunkedArray,
+) -> pa.Table:
+    """Return the rows of files whose ids are numbers; ``names`` are event, user, item and label."""
+    event, user, item, label = names
+    return pa.table(
+        {
+            "event_id": whole_text(found[event]),
+            "user_id": whole_text(found[user]),
+            "item_id": whole_text(found[item]),
+            "group_id": group,
+            "label": pc.cast(found[label], pa.int8()),
+            "clock": clock,
+        }
+    )
 
 
 def keep(published: pa.Table, counts: dict[str, int], reason: str, mask: pa.ChunkedArray) -> pa.Table:
