@@ -55,17 +55,13 @@ class Sequences:
 
     def spans(self, first_part: int, last_part: int) -> Ints:
         """Return first and end row of each user's rows in these parts, if the user has any."""
-        ends = np.cumsum(np.bincount(self._user(), minlength=len(self.first) - 1))
-        before, until = (
-            np.bincount(self._user()[self.part < limit], minlength=len(ends))
-            for limit in (first_part, last_part + 1)
-        )
-        begin = ends - np.diff(self.first)
-        found = np.stack([begin + before, begin + until], axis=1)
+        begin, end = self.first[:-1], self.first[1:]
+        edges = []
+        for limit in (first_part, last_part + 1):
+            earlier = np.r_[0, np.cumsum(self.part < limit)]
+            edges.append(begin + earlier[end] - earlier[begin])
+        found = np.stack(edges, axis=1)
         return found[found[:, 1] > found[:, 0]]
-
-    def _user(self) -> Ints:
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     def digest(self) -> str:
         """Return the SHA-256 digest of all inputs of a network."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from slc_ops.paper import analyses
 from slc_ops.study import published
+from slc_ops.study.registry import BACKBONES
 from slc_ops.study.run import Run
 
 Rows = list[dict[str, Any]]
@@ -99,8 +100,6 @@ def by_method(
 
 def gains(each: Mapping[str, Mapping[str, Rows]], dataset: str | None) -> Rows:
     """Return the AUC gain of slc over Platt by backbone, with a flag for item parameters."""
-    from slc_ops.study.registry import BACKBONES
-
     rows = []
     for name, tables in each.items():
         area = {line["method"]: line["auc"] for line in tables["ladder"]}
@@ -131,10 +130,10 @@ def by_density(
     for part, observations in label.items():
         row: dict[str, Any] = {"slice": observations}
         for name, lines in columns.items():
-            found = [line for line in lines if line["slice"] == part and line["against"] == "rescal_iso"]
-            for line in found:
-                row |= {name: line["delta_auc"], f"{name}_sd": line["delta_auc_sd"]}
-        row[f"{MEAN}_paper"] = published.density(dataset, part)
+            for line in lines:
+                if (line["slice"], line["against"]) == (part, "rescal_iso"):
+                    row |= {name: line["delta_auc"], f"{name}_sd": line["delta_auc_sd"]}
+        row[f"{MEAN}_paper"] = published.DENSITY.get(dataset, {}).get(part)
         rows.append(row)
     return rows
 
@@ -148,7 +147,7 @@ def fractions(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
             "slc_auc": row["auc"],
             "gain": row["delta_auc"],
             "gain_sd": row["delta_auc_sd"],
-            "gain_paper": published.fraction(dataset, row["value"]),
+            "gain_paper": published.FRACTIONS.get(dataset, {}).get(row["value"]),
             "delta_nll": row["delta_nll"],
         }
         for row in averaged["calibration_fraction"]
@@ -159,7 +158,7 @@ def links(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
     """Return the link ablation, averaged over backbones, with the paper's figures."""
     rows = []
     for line in averaged["link"]:
-        theirs = published.link(dataset, line["link"]) or (None, None, None)
+        theirs = published.LINKS.get(dataset, {}).get(line["link"], (None, None, None))
         row: dict[str, Any] = {"link": line["link"]}
         for metric, figure in zip(("auc", "nll", "ece"), theirs, strict=True):
             row |= {metric: line[metric], f"{metric}_sd": line[f"{metric}_sd"], f"{metric}_paper": figure}
