@@ -7,6 +7,7 @@ installation; nothing is registered in it.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json, replacing, write_json, write_text
 from slc_ops.base.json_form import JsonForm
+from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
@@ -72,14 +74,14 @@ def control_installation(installation: Installation, control: str) -> Installati
     )
 
 
-def declare(installation: Installation, arms: Sequence[Arm], methods: Sequence[str]) -> None:
+def declare(installation: Installation, arms: Sequence[Arm]) -> None:
     """Write the deployments file and the list of arms."""
     import yaml
 
     entries = {
         arm.name: {
             "source": {"kind": "lake", "path": f"lake/{arm.name}"},
-            "methods": list(methods if arm == arms[0] else LADDER),
+            "methods": list(METHODS if arm == arms[0] else LADDER),
             "link_windows": 1,
             "offset_windows": 1,
             "evidence_windows": 1,
@@ -106,18 +108,18 @@ def declared_arm(installation: Installation, name: str) -> Arm:
     raise SettingsError(f"no arm {str(name)[:60]!r} in {installation.home}; prepare the control first")
 
 
-def write_lake(installation: Installation, arm: Arm, batches: Iterable[pa.RecordBatch]) -> Path:
-    """Stream the arm's log into one file; return its path."""
-    target = installation.home / "lake" / arm.name / "log.parquet"
-    with replacing(target) as temporary:
-        writer: pq.ParquetWriter | None = None
-        for batch in batches:
-            writer = writer or pq.ParquetWriter(temporary, batch.schema, compression="zstd")
+def write_lake(installation: Installation, arm: Arm, batches: Iterable[pa.RecordBatch]) -> None:
+    """Stream the arm's log into one file."""
+    batches = iter(batches)
+    first = next(batches, None)
+    if first is None:
+        raise SettingsError(f"the arm {arm.name} has no rows")
+    with (
+        replacing(installation.home / "lake" / arm.name / "log.parquet") as temporary,
+        pq.ParquetWriter(temporary, first.schema, compression="zstd") as writer,
+    ):
+        for batch in chain([first], batches):
             writer.write_batch(batch)
-        if writer is None:
-            raise SettingsError(f"the arm {arm.name} has no rows")
-        writer.close()
-    return target
 
 
 def evaluate_arm(installation: Installation, arm: Arm, tell: Callable[[str], None]) -> Plan:

@@ -51,7 +51,7 @@ def batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the arrived flights of one file, in the control's columns."""
     with _opened(path) as stream:
         columns = known_columns(header(stream, path), path)
-    with _opened(path) as stream:
+        stream.seek(0)
         for rows in read_csv(stream, path, columns):
             yield _arrived(rows, path)
 

@@ -5,7 +5,7 @@ year; and a change of season (calibrated in summer, tested in autumn), where pas
 and nothing may be promoted. Full protocol: a folder of BTS files, 2018 for training, 2019 for the rest.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -37,9 +37,7 @@ TURN_2013 = Season(Window.parse("2013-01-01/2013-07-01"), Window.parse("2013-09-
 YEARS_2018_2019 = Season(Window.parse("2018-01-01/2019-01-01"), Window.parse("2019-07-02/2019-12-31"))
 
 
-def prepare(
-    installation: Installation, methods: Sequence[str], request: Request, tell: Callable[[str], None]
-) -> list[Arm]:
+def prepare(installation: Installation, request: Request, tell: Callable[[str], None]) -> list[Arm]:
     """Collect flights, train the backbones, write a lake for every arm."""
     backbones = request.backbones(BACKBONES)
     flights = gather(request.data, installation.home / "flights", tell)
@@ -53,7 +51,7 @@ def prepare(
     ]
     if request.data is None:
         arms.append(_arm(backbones[0], request.seeds[0], TURN_2013, "turning"))
-    declare(installation, arms, methods)
+    declare(installation, arms)
     for arm in arms:
         tell(f"{arm.name}: train the backbone")
         write_lake(installation, arm, _log(flights, TURN_2013 if arm.role == "turning" else season, arm))

@@ -51,30 +51,24 @@ def replay_year(
 
 def check_year(arm: str, replay: Replay) -> list[Check]:
     """Compare the served results of the year with the expectations."""
-    platt, frozen = replay.against("platt"), replay.against("base")
+    platt, frozen = replay.against("platt"), replay.against("base")[SERVED].mean
     served, weekly = platt[SERVED].mean, platt["slc_eb"].mean
     kept = share(served / weekly) if weekly < 0 else "it gains nothing"
-    best = f"served keeps at least {share(KEPT)} of what slc_eb refitted every week gains over Platt"
-    return [
-        Check(
-            arm,
-            "served, Platt",
+    checks = {
+        "Platt": (
             "the served model is not worse than Platt refitted every week",
             f"NLL {signed(served)} over {platt[SERVED].windows} weeks",
             served <= 0,
         ),
-        Check(
-            arm,
-            "served, frozen",
+        "frozen": (
             "the served model is not worse than the frozen model",
-            f"NLL {signed(frozen[SERVED].mean)}",
-            frozen[SERVED].mean <= 0,
+            f"NLL {signed(frozen)}",
+            frozen <= 0,
         ),
-        Check(
-            arm,
-            "served, slc_eb",
-            best,
+        "slc_eb": (
+            f"served keeps at least {share(KEPT)} of what slc_eb refitted every week gains over Platt",
             f"NLL {signed(served)} of {signed(weekly)}: {kept}",
             served <= KEPT * min(weekly, 0.0),
         ),
-    ]
+    }
+    return [Check(arm, f"served, {name}", *each) for name, each in checks.items()]

@@ -9,7 +9,7 @@ Films with fewer than 20 training ratings are omitted, because a backbone cannot
 each user's progress, mapped to two weeks, so that the split per user is a split in time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,7 @@ CUTS = (0.8, 0.9)
 MIN_RATINGS = 20
 
 
-def prepare(
-    installation: Installation, methods: Sequence[str], request: Request, tell: Callable[[str], None]
-) -> list[Arm]:
+def prepare(installation: Installation, request: Request, tell: Callable[[str], None]) -> list[Arm]:
     """Read ratings (None: MovieLens-100k from the package index), train, write a lake for every arm."""
     backbones = request.backbones(BACKBONES)
     tell("read the ratings")
@@ -41,7 +39,7 @@ def prepare(
         for number in request.seeds
     ]
     arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST))
-    declare(installation, arms, methods)
+    declare(installation, arms)
     share = ratings.column("share").to_numpy()
     learning = ratings.filter(pa.array(share < CUTS[0]))
     for arm in arms:

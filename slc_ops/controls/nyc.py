@@ -37,16 +37,7 @@ def batches(path: Path) -> Iterator[pa.RecordBatch]:
 def _arrived(rows: pa.RecordBatch) -> pa.RecordBatch:
     # A flight without an arrival delay was cancelled or diverted.
     rows = rows.filter(pc.is_valid(rows.column("arr_delay")))
-    date = _joined("-", *(_two_digits(rows, name) for name in ("year", "month", "day")))
-    clock = _joined(":", *(_two_digits(rows, name) for name in ("hour", "minute")))
-    departure = pc.strptime(_joined(" ", date, clock), "%Y-%m-%d %H:%M", "s")
+    parts = (rows.column(name) for name in ("year", "month", "day", "hour", "minute"))
+    departure = pc.strptime(pc.binary_join_element_wise(*parts, " "), "%Y %m %d %H %M", "s")
     late = pc.greater_equal(rows.column("arr_delay").cast(pa.float64()), 15.0).cast(pa.int8())
     return in_format(rows, departure.cast(pa.timestamp("s", "UTC")), late)
-
-
-def _joined(separator: str, *columns: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(*columns, separator)
-
-
-def _two_digits(rows: pa.RecordBatch, name: str) -> pa.Array:
-    return pc.utf8_lpad(rows.column(name), 2, "0")

