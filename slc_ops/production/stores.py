@@ -9,8 +9,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from slc_ops.base.errors import SettingsError, SourceUnavailable
@@ -19,6 +20,8 @@ from slc_ops.production.schemas import Schema, compare
 if TYPE_CHECKING:
     import psycopg
 
+P = ParamSpec("P")
+T = TypeVar("T")
 TRIES = 10
 PAUSE = 2.0
 FINAL = re.compile(r"password authentication failed|does not exist|permission denied")
@@ -44,17 +47,21 @@ def shown(url: str) -> str:
     return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def retry_until_ready(what: Callable[[], None]) -> None:
+def retried(call: Callable[P, T]) -> Callable[P, T]:
     """Retry for some time: after a reboot the servers may start later than this process."""
-    for left in reversed(range(TRIES)):
-        try:
-            return what()
-        except SourceUnavailable:
-            if not left:
-                raise
+
+    @wraps(call)
+    def patient(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(TRIES - 1):
+            with suppress(SourceUnavailable):
+                return call(*args, **kwargs)
             time.sleep(PAUSE)
+        return call(*args, **kwargs)
+
+    return patient
 
 
+@retried
 def connect(url: str) -> "psycopg.Connection":
     """Connect to PostgreSQL; errors name server, database and user."""
     import psycopg
@@ -70,11 +77,6 @@ def connect(url: str) -> "psycopg.Connection":
         ) from None
 
 
-def check_database(url: str) -> None:
-    """Check that the database accepts the login; its tables are not checked."""
-    connect(url).close()
-
-
 def check_schema(url: str, schema: Schema) -> None:
     """Check that the database is reachable and at this code's revision."""
     import psycopg
@@ -88,6 +90,7 @@ def check_schema(url: str, schema: Schema) -> None:
     compare(schema, None if found is None else str(found[0]))
 
 
+@retried
 def check_broker(url: str) -> None:
     """Check that Redis accepts our password."""
     import redis
@@ -103,6 +106,7 @@ def check_broker(url: str) -> None:
         ) from None
 
 
+@retried
 def check_bucket(destination: str, endpoint: str | None, *, create: bool = False) -> None:
     """Check access to the artifact store's bucket; destinations other than S3 are skipped."""
     parts = urlsplit(destination)
