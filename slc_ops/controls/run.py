@@ -9,10 +9,7 @@ from slc_ops.base.files import write_json
 from slc_ops.base.mlflow_client import connect
 from slc_ops.controls import flight_delay, movielens
 from slc_ops.controls.arms import Arm, Request, control_installation, declared, evaluate_arm
-from slc_ops.controls.flight_year import check_year, replay_year
-from slc_ops.controls.flights import gather
-from slc_ops.controls.observation import Clusters, by_day, by_user, observe
-from slc_ops.controls.verdict import ControlVerdict, check_arms
+from slc_ops.controls.verdict import Clusters, ControlVerdict, by_day, by_user, check_arms, observe
 from slc_ops.evidence.replayed import Replay
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
@@ -53,15 +50,14 @@ def finish(
     report = pipeline.write_report(plans[arms[0].name])
     replays: dict[str, Replay] = {}
     if data is None and control == flight_delay.NAME:  # other controls have no weeks
-        backbones = tuple(dict.fromkeys(arm.backbone for arm in arms))
-        replays = replay_year(home, gather(None, home.home / "flights"), backbones, arms[0].seed, tell)
+        replays = flight_delay.replay_year(home, arms, tell)
     for name, replay in replays.items():
         write_replay(report.parent / name / "replay.html", replay)
     verdict = ControlVerdict(
         control=control,
         data="embedded" if data is None else str(data),
         checks=check_arms(arms, seen)
-        + [each for name in replays for each in check_year(name, replays[name])],
+        + [each for name in replays for each in flight_delay.check_year(name, replays[name])],
         arms=[arm.as_dict() | asdict(seen[arm.name]) for arm in arms],
         replays={name: replay.as_dict() for name, replay in replays.items()},
         report=str(report),

@@ -65,10 +65,8 @@ def test_a_broken_decision_fails_the_dag(
 ) -> None:
     import shutil
 
-    from slc_ops.controls import observation
-
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setattr(observation, "is_ahead", lambda entries, method: False)
+    monkeypatch.setattr("slc_ops.controls.verdict.is_ahead", lambda entries, method: False)
     shutil.copytree(ratings, tmp_path / "data" / "small")
     state, tasks = run(dag("control_movielens"), data="small", backbone="mf", seed=0)
     assert state == "failed"
