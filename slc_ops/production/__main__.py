@@ -39,11 +39,7 @@ def run(command: tuple[str, ...]) -> None:
     check_surroundings(os.environ)
     check_servers(os.environ)
     write_auth_file(os.environ)
-    sys.stdout.flush()
-    try:
-        os.execvp(command[0], command)  # noqa: S606 - the command is from the compose file, no shell
-    except OSError as error:
-        raise SettingsError(f"cannot run {command[0]!r}: {error.strerror}") from None
+    compose.execute(list(command), os.environ)
 
 
 def host_options(function: Any) -> Any:

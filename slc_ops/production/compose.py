@@ -53,10 +53,16 @@ class Service:
         """Replace this process by a command with the service's variables."""
         for name in DIRECTORIES:
             make_directory(Path(self.environment[name]))
-        try:
-            os.execvpe(command[0], command, os.environ | self.environment)  # noqa: S606 - no shell
-        except OSError as error:
-            raise SettingsError(f"cannot run {command[0]!r}: {error.strerror}") from None
+        execute(command, os.environ | self.environment)
+
+
+def execute(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by a command."""
+    sys.stdout.flush()
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606 - no shell
+    except OSError as error:
+        raise SettingsError(f"cannot run {command[0]!r}: {error.strerror}") from None
 
 
 def read_service(file: Path, name: str, settings: Mapping[str, str]) -> Service:

@@ -144,36 +144,22 @@ def check_space(directory: Path, megabytes: int) -> None:
 
 def ensure_databases(admin_url: str, urls: Iterable[str]) -> None:
     """Create the databases and users of the URLs; only its user may connect to a database."""
+    from psycopg import sql
+
     with connect(admin_url) as connection:
         for url in urls:
             parts = urlsplit(plain_url(url))
-            user, password = str(parts.username), str(parts.password)
-            _ensure_user(connection, user, password)
-            _ensure_database(connection, parts.path.strip("/"), user)
-
-
-def _ensure_user(connection: "psycopg.Connection", user: str, password: str) -> None:
-    from psycopg import sql
-
-    found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [user]).fetchone()
-    if not found:
-        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(user)))
-    # Send the SCRAM verifier, because the server may log the statement.
-    verifier = connection.pgconn.encrypt_password(password.encode(), user.encode(), b"scram-sha-256").decode()
-    connection.execute(
-        sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(user), sql.Literal(verifier))
-    )
-
-
-def _ensure_database(connection: "psycopg.Connection", name: str, owner: str) -> None:
-    from psycopg import sql
-
-    found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
-    if not found:
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(owner))
-        )
-    connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
+            name, password, database = str(parts.username), str(parts.password), parts.path.strip("/")
+            user, owned = sql.Identifier(name), sql.Identifier(database)
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name]).fetchone():
+                connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(user))
+            # Send the SCRAM verifier, because the server may log the statement.
+            encrypted = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256")
+            verifier = sql.Literal(encrypted.decode())
+            connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(user, verifier))
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
+                connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(owned, user))
+            connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(owned))
 
 
 def save_artifacts(environment: Mapping[str, str], directory: Path) -> int:
