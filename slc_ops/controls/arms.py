@@ -5,7 +5,7 @@ windows and refreshes as for any deployment, and a ledger that stays empty. MLfl
 installation; nothing is registered in it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -49,18 +49,19 @@ class Request:
     backbone: str | None = None
     seed: int | None = None
 
-    def backbones(self, known: Sequence[str]) -> Sequence[str]:
-        """Return the requested backbones; raise `SettingsError` for an unknown one."""
-        if self.backbone is None:
-            return known
-        if self.backbone not in known:
-            raise SettingsError(f"no backbone {self.backbone!r}; there are {', '.join(known)}")
-        return (self.backbone,)
+    def arms(self, roles: Mapping[str, Role], window: Window) -> list[Arm]:
+        """Return an arm per requested backbone and seed; raise `SettingsError` for an unknown backbone.
 
-    @property
-    def seeds(self) -> Sequence[int]:
-        """The requested seeds."""
-        return SEEDS if self.seed is None else (self.seed,)
+        ``roles`` are the control's backbones and what is expected of each.
+        """
+        if self.backbone not in (None, *roles):
+            raise SettingsError(f"no backbone {self.backbone!r}; there are {', '.join(roles)}")
+        return [
+            Arm(f"{backbone.lower()}-seed{seed}", backbone, seed, role, window)
+            for backbone, role in roles.items()
+            if self.backbone in (None, backbone)
+            for seed in (SEEDS if self.seed is None else (self.seed,))
+        ]
 
 
 def control_installation(installation: Installation, control: str) -> Installation:

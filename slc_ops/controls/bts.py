@@ -131,15 +131,11 @@ def _is_no(column: pa.Array) -> pa.Array:
 
 def _departure(rows: pa.RecordBatch) -> pa.Array:
     # The date is 2018-01-31, or 1/31/2018 12:00:00 AM in older downloads; the time is 5, 45, 605 or 1430.
-    date = pc.utf8_slice_codeunits(rows.column("date"), 0, 10)
-    if rows.num_rows and "/" in date[0].as_py():
-        day = pc.strptime(pc.list_element(pc.split_pattern(rows.column("date"), " "), 0), "%m/%d/%Y", "s")
-    else:
-        day = pc.strptime(date, "%Y-%m-%d", "s")
+    date = pc.utf8_slice_codeunits(pc.list_element(pc.split_pattern(rows.column("date"), " "), 0), 0, 10)
+    american = rows.num_rows and "/" in date[0].as_py()
+    day = pc.strptime(date, "%m/%d/%Y" if american else "%Y-%m-%d", "s")
     clock = rows.column("scheduled").cast(pa.float64()).cast(pa.int32())
-    minutes = pc.add(
-        pc.multiply(pc.divide(clock, 100), 60), pc.subtract(clock, pc.multiply(pc.divide(clock, 100), 100))
-    )
+    minutes = pc.subtract(clock, pc.multiply(pc.divide(clock, 100), 40))  # an hour is 60, not 100
     seconds = pc.multiply(minutes, 60).cast(pa.int64()).cast(pa.duration("s"))
     return pc.add(day, seconds).cast(pa.timestamp("s", "UTC"))
 

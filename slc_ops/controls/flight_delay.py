@@ -10,14 +10,14 @@ every week nor than the frozen model, and must keep at least 80 % of the gain of
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from slc_ops.base.text import share, signed
 from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm, Request, Role, declare, write_lake
-from slc_ops.controls.flight_backbone import BACKBONES, known, scored, train
+from slc_ops.controls.flight_backbone import known, scored, train
 from slc_ops.controls.flights import Flights, gather
 from slc_ops.controls.verdict import Check
 from slc_ops.evidence.replayed import SERVED, Replay
@@ -26,6 +26,7 @@ from slc_ops.settings.environment import Installation
 from slc_ops.settings.sources import LakeSource
 
 NAME = "flight-delay"
+ROLES: dict[str, Role] = {"bbA": "positive", "bbB": "observed"}
 
 
 @dataclass(frozen=True)
@@ -50,29 +51,20 @@ YEARS_2018_2019 = Season(Window.parse("2018-01-01/2019-01-01"), Window.parse("20
 
 def prepare(installation: Installation, request: Request, tell: Callable[[str], None]) -> list[Arm]:
     """Collect flights, train the backbones, write a lake for every arm."""
-    backbones = request.backbones(BACKBONES)
-    flights = gather(request.data, installation.home / "flights", tell)
     season = YEAR_2013 if request.data is None else YEARS_2018_2019
+    arms = request.arms(ROLES, season.test)
+    if request.data is None:
+        turn = replace(arms[0], name=f"{arms[0].name}-turn", role="turning", window=TURN_2013.test)
+        arms.append(turn)
+    flights = gather(request.data, installation.home / "flights", tell)
     for period in (season.train, season.calibration, season.test):
         flights.require_every_month(period)
-    arms = [
-        _arm(each, number, season, "positive" if each == "bbA" else "observed")
-        for each in backbones
-        for number in request.seeds
-    ]
-    if request.data is None:
-        arms.append(_arm(backbones[0], request.seeds[0], TURN_2013, "turning"))
     declare(installation, arms)
     for arm in arms:
         tell(f"{arm.name}: train the backbone")
         own = TURN_2013 if arm.role == "turning" else season
         write_lake(installation, arm, _log(flights, own.train, (own.calibration, own.test), arm))
     return arms
-
-
-def _arm(backbone: str, seed: int, season: Season, role: Role) -> Arm:
-    suffix = "-turn" if role == "turning" else ""
-    return Arm(f"{backbone.lower()}-seed{seed}{suffix}", backbone, seed, role, season.test)
 
 
 def _log(flights: Flights, learning: Window, periods: Sequence[Window], arm: Arm) -> Iterator[pa.RecordBatch]:

@@ -30,15 +30,10 @@ MIN_RATINGS = 20
 
 def prepare(installation: Installation, request: Request, tell: Callable[[str], None]) -> list[Arm]:
     """Read ratings (None: MovieLens-100k from the package index), train, write a lake for every arm."""
-    backbones = request.backbones(BACKBONES)
+    arms = request.arms(dict.fromkeys(BACKBONES, "negative"), TEST)
+    arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST))
     tell("read the ratings")
     ratings, shape = _coded(read_ratings(request.data or movielens_100k(installation.home / "data")))
-    arms = [
-        Arm(f"{each}-seed{number}", each, number, "negative", TEST)
-        for each in backbones
-        for number in request.seeds
-    ]
-    arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST))
     declare(installation, arms)
     share = ratings.column("share").to_numpy()
     learning = ratings.filter(pa.array(share < CUTS[0]))
