@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 
 from slc_ops.base.errors import InputError
 from slc_ops.paper.datasets.published import Published, clean, read_columns
@@ -63,7 +64,7 @@ def find_releases(paths: Sequence[Path]) -> list[tuple[str, Path]]:
 def read_release(year: str, path: Path) -> tuple[pa.Table, dict[str, int]]:
     """Return the interactions of one release and the counts of omitted rows."""
     columns = dict.fromkeys((*COLUMNS, SKILLS[year]), pa.string())
-    found = read_columns(path, columns, WHAT, delimiter="\t", quote=False)
+    found = read_columns(path, columns, WHAT, pacsv.ParseOptions(delimiter="\t", quote_char=False))
     found, counts = clean(
         found,
         "Correct First Attempt",

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.csv as pacsv
 
 from slc_ops.base.errors import InputError
 
+QUOTED = pacsv.ParseOptions(newlines_in_values=True)
 NOTHING = ["", "NA", "NaN", "nan", "NULL"]
 
 
@@ -30,7 +30,9 @@ class Published:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **options: Any) -> pa.Table:
+def read_columns(
+    path: Path, types: Mapping[str, pa.DataType], what: str, parse: pacsv.ParseOptions = QUOTED
+) -> pa.Table:
     """Return the named columns of a delimited text file; raise `InputError` for a missing one.
 
     A name such as ``action_num|actionId`` matches either column; the result uses the first name. A file that
@@ -38,9 +40,9 @@ def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **opti
     names only have to stay distinct.
     """
     try:
-        return read_encoded(path, types, what, "utf8", **options)
+        return read_encoded(path, types, what, parse, "utf8")
     except NotUtf8:
-        return read_encoded(path, types, what, "latin1", **options)
+        return read_encoded(path, types, what, parse, "latin1")
 
 
 class NotUtf8(InputError):
@@ -48,13 +50,9 @@ class NotUtf8(InputError):
 
 
 def read_encoded(
-    path: Path, types: Mapping[str, pa.DataType], what: str, encoding: str, **options: Any
+    path: Path, types: Mapping[str, pa.DataType], what: str, parse: pacsv.ParseOptions, encoding: str
 ) -> pa.Table:
     """Return the named columns of a file in one encoding."""
-    quote = options.get("quote", '"')
-    parse = pacsv.ParseOptions(
-        delimiter=options.get("delimiter", ","), quote_char=quote, newlines_in_values=quote is not False
-    )
     reading = pacsv.ReadOptions(encoding=encoding)
     try:
         with pacsv.open_csv(path, read_options=reading, parse_options=parse) as head:
