@@ -10,7 +10,7 @@ from typing import Any
 from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.text import MISSING, count, number
 from slc_ops.evidence.uncertainty import Interval
-from slc_ops.paper.analyses import SETTINGS
+from slc_ops.paper.analyses import SETTINGS, Rows
 from slc_ops.reporting.figures.forests import Row, forest
 from slc_ops.reporting.style import (
     ACCENT,
@@ -23,8 +23,6 @@ from slc_ops.reporting.style import (
     save,
     styled,
 )
-
-Rows = list[dict[str, Any]]
 
 TITLES = {
     "ladder": "Every method on the test rows",

@@ -6,10 +6,11 @@ from typing import Any
 
 from slc_ops.base.files import replacing_directory, write_json, write_text
 from slc_ops.base.text import count, number
+from slc_ops.paper.analyses import Rows
 from slc_ops.paper.page import as_csv, draw_all
 from slc_ops.study import published
 from slc_ops.study.run import Study
-from slc_ops.study.tables import Rows, of_backbones, over_backbones, study_tables
+from slc_ops.study.tables import of_backbones, over_backbones, study_tables
 
 GAINS = {"gain": ("gain",), "calibration_fraction": ("gain",)}
 """Columns of other tables that are shown in points (hundredths of AUC); in ``density`` all are."""

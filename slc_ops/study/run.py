@@ -20,7 +20,7 @@ from slc_ops.base.digests import digest_file
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import make_directory, read_json, replacing, typed_storage, write_json
 from slc_ops.methods import FitOptions
-from slc_ops.paper import analyses
+from slc_ops.paper.analyses import Rows, analyse
 from slc_ops.paper.datasets.ingest import REPORT as INGESTED
 from slc_ops.rows.interactions import InteractionLog, read_history
 from slc_ops.study.registry import BACKBONES, Backbone
@@ -28,7 +28,6 @@ from slc_ops.study.sequences import CALIBRATION, CHOICE, TEST, Sequences, read_s
 from slc_ops.study.trainer import Settings, train
 
 Tell = Callable[[str], None]
-Rows = list[dict[str, Any]]
 TRAINING = "training.json"
 ORDER = tuple(BACKBONES)
 
@@ -84,7 +83,7 @@ def study(
         calibration, test = (
             InteractionLog.read(report.with_name(f"{part}.parquet")) for part in ("calibration", "test")
         )
-        tables = analyses.analyse(calibration, test, history=read_history(history, {}), options=FitOptions())
+        tables = analyse(calibration, test, history=read_history(history, {}), options=FitOptions())
         runs.append(Run(name, seed, training, tables))
     known = source / INGESTED
     if dataset is None and known.exists():

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from slc_ops.paper import analyses
+from slc_ops.paper.analyses import Rows
 from slc_ops.study import published
 from slc_ops.study.registry import BACKBONES
 from slc_ops.study.run import Run
 
-Rows = list[dict[str, Any]]
 METHODS = (
     "base", "platt", "platt_time", "rescal", "rescal_iso", "naive", "slc", "slc_t", "slc_iso",
     "ridge", "slc_eb",
@@ -103,7 +103,7 @@ def gains(each: Mapping[str, Mapping[str, Rows]], dataset: str | None) -> Rows:
     rows = []
     for name, tables in each.items():
         area = {line["method"]: line["auc"] for line in tables["ladder"]}
-        theirs = [published.figure(dataset, name, method, "auc") for method in ("slc", "platt")]
+        slc, platt = (published.figure(dataset, name, method, "auc") for method in ("slc", "platt"))
         rows.append(
             {
                 "backbone": name,
@@ -111,7 +111,7 @@ def gains(each: Mapping[str, Mapping[str, Rows]], dataset: str | None) -> Rows:
                 "platt_auc": area["platt"],
                 "slc_auc": area["slc"],
                 "gain": area["slc"] - area["platt"],
-                "gain_paper": None if None in theirs else float(np.subtract(*theirs)),  # type: ignore[arg-type]
+                "gain_paper": None if slc is None or platt is None else slc - platt,
             }
         )
     return rows
