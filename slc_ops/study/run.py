@@ -29,7 +29,6 @@ from slc_ops.study.trainer import Settings, train
 
 Tell = Callable[[str], None]
 TRAINING = "training.json"
-ORDER = tuple(BACKBONES)
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def study(
             _train(sequences, backbone, seed, settings, out / f"{backbone.name}-{seed}", tell)
     begun = time.process_time()
     runs = []
-    for report in sorted(out.glob(f"*/{TRAINING}"), key=_place):
+    for report in sorted(out.glob(f"*/{TRAINING}")):
         training = read_json(report)
         name, seed = training["backbone"]["name"], training["seed"]
         if (training["data"], training["choose_epoch"]) != (sequences.digest(), settings.choose_epoch):
@@ -85,15 +84,11 @@ def study(
         )
         tables = analyse(calibration, test, history=read_history(history, {}), options=FitOptions())
         runs.append(Run(name, seed, training, tables))
+    runs.sort(key=lambda run: (tuple(BACKBONES).index(run.backbone), run.seed))
     known = source / INGESTED
     if dataset is None and known.exists():
         dataset = read_json(known).get("dataset")
     return Study(source.name, dataset, counts, settings, runs, time.process_time() - begun)
-
-
-def _place(report: Path) -> tuple[int, int]:
-    name, _, seed = report.parent.name.rpartition("-")
-    return (ORDER.index(name) if name in ORDER else len(ORDER), int(seed) if seed.isdigit() else 0)
 
 
 def _train(
