@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.base.errors import InputError
 from slc_ops.base.methods import score_only
 from slc_ops.base.text import points
 from slc_ops.controls.arms import Arm
@@ -66,16 +65,12 @@ def observe(plan: Plan, clusters: Clusters) -> Observation:
 
 def by_user(log: InteractionLog) -> NDArray[Any]:
     """Return one cluster per user."""
-    if log.user_codes is None:
-        raise InputError(f"{log.describe()} has no user_id")
-    return log.user_codes
+    return np.asarray(log.user_codes)
 
 
 def by_day(log: InteractionLog) -> NDArray[Any]:
     """Return one cluster per day: flights of a day share weather, a stronger dependence than the aircraft."""
-    if log.time is None:
-        raise InputError(f"{log.describe()} has no event_time")
-    return np.floor(log.time / 86_400).astype(np.int64)
+    return np.floor(np.asarray(log.time) / 86_400).astype(np.int64)
 
 
 @dataclass(frozen=True)
