@@ -25,13 +25,10 @@ def read_ratings(path: Path) -> pa.Table:
     name, text = _text(path)
     separator, skipped = FORMATS[name]
     table = _parsed(text.replace(b"::", b"\t") if separator == "::" else text, f"{path} ({name})", skipped)
-    columns = [table.column(column).to_numpy() for column in COLUMNS]
-    user, item, rating, time = columns
+    user, item, rating, time = (table.column(name).to_numpy() for name in COLUMNS)
     order = np.lexsort((item, time, user))
     user, item, rating = user[order], item[order], rating[order]
-    first = np.append(True, user[1:] != user[:-1])
-    begin = np.flatnonzero(first)
-    length = np.diff(np.append(begin, len(user)))
+    _, begin, length = np.unique(user, return_index=True, return_counts=True)
     place = np.arange(len(user)) - np.repeat(begin, length)
     share = (place + 0.5) / np.repeat(length, length)
     return pa.table(

@@ -141,12 +141,7 @@ def collapse(published: pa.Table, key: Sequence[str], counts: dict[str, int]) ->
     Platforms list an interaction once per skill, with the same label each time. A sequence model could read
     the label of the second row from the first.
     """
-    codes = np.zeros(published.num_rows, np.int64)
-    for name in key:
-        column = pc.dictionary_encode(published[name].combine_chunks())
-        indices = column.indices.fill_null(len(column.dictionary)).to_numpy()  # null is a value, too
-        codes = codes * (len(column.dictionary) + 1) + indices
-        codes = np.unique(codes, return_inverse=True)[1]
-    first = np.unique(codes, return_index=True)[1]
+    numbered = published.append_column("row", pa.array(np.arange(published.num_rows)))
+    first = numbered.group_by(list(key)).aggregate([("row", "min")])["row_min"]  # null is a value, too
     counts["repeated rows"] = published.num_rows - len(first)
     return published.take(pa.array(np.sort(first)))

@@ -41,8 +41,8 @@ def codes(values: pa.ChunkedArray) -> np.ndarray:
 
 def starts(sorted_users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first row of each student and, for every row, its student's first row."""
-    first = np.flatnonzero(np.r_[True, sorted_users[1:] != sorted_users[:-1]][: len(sorted_users)])
-    return first, np.repeat(first, np.diff(np.r_[first, len(sorted_users)]))
+    _, first, count = np.unique(sorted_users, return_index=True, return_counts=True)
+    return first, np.repeat(first, count)
 
 
 def part_of(rows: pa.Table, history: float = 0.6, calibration: float = 0.2) -> np.ndarray:
