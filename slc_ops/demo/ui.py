@@ -13,7 +13,6 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -44,8 +43,8 @@ def serve(home: Path, variables: dict[str, str], airflow_port: int, mlflow_port:
         "dag-processor": ["airflow", "dag-processor"],
         "triggerer": ["airflow", "triggerer", "--skip-serve-logs"],
     }  # fmt: skip
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # as Ctrl-C: KeyboardInterrupt
     children: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, command in commands.items():
@@ -64,10 +63,6 @@ def serve(home: Path, variables: dict[str, str], airflow_port: int, mlflow_port:
         click.echo("\nStopping …")
     finally:
         stop(children)
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _secret(home: Path) -> str:
