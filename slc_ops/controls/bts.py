@@ -140,29 +140,28 @@ def _departure(rows: pa.RecordBatch) -> pa.Array:
     return pc.add(day, seconds).cast(pa.timestamp("s", "UTC"))
 
 
-def read_csv(stream: IO[bytes], path: Path, columns: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
-    """Yield batches with the columns ``wanted name → name in the file`` (None: the same), all as text.
+def read_csv(stream: IO[bytes], path: Path, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns ``wanted name → name in the file``, all as text.
 
     Types are not inferred: the first block of a column may differ from the rest of twelve million rows.
     """
-    names = {wanted: found or wanted for wanted, found in columns.items()}
     try:
         reader = pacsv.open_csv(
             stream,
             read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
             convert_options=pacsv.ConvertOptions(
-                include_columns=list(names.values()),
-                column_types=dict.fromkeys(names.values(), pa.string()),
+                include_columns=list(columns.values()),
+                column_types=dict.fromkeys(columns.values(), pa.string()),
                 strings_can_be_null=True,
                 null_values=["", "NA"],
             ),
         )
         for batch in reader:
-            yield pa.record_batch(list(batch.columns), names=list(names))
+            yield pa.record_batch(list(batch.columns), names=list(columns))
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         first = str(error).splitlines()[0]
         raise InputError(
-            f"{path} cannot be read as CSV with the columns {', '.join(names)}: {first}"
+            f"{path} cannot be read as CSV with the columns {', '.join(columns)}: {first}"
         ) from None
 
 

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from slc_ops.base.errors import InputError
 from slc_ops.controls.bts import in_format, read_csv
 
-COLUMNS = ("year", "month", "day", "hour", "minute", "arr_delay", "carrier", "origin", "dest", "distance")
+SAME = ("year", "month", "day", "hour", "minute", "arr_delay", "carrier", "origin", "dest", "distance")
+COLUMNS = {name: name for name in SAME} | {"aircraft": "tailnum"}
 
 
 def file() -> Path:
@@ -30,7 +31,7 @@ def file() -> Path:
 def batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the arrived flights, in the control's columns."""
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as stream:
-        for rows in read_csv(stream, path, dict.fromkeys(COLUMNS) | {"aircraft": "tailnum"}):
+        for rows in read_csv(stream, path, COLUMNS):
             yield _arrived(rows)
 
 
