@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.text import MISSING, count, number
 from slc_ops.evidence.uncertainty import Interval
@@ -147,7 +149,7 @@ def draw_over_time(rows: Rows) -> Any:
     for axis, (title, lines) in zip(axes, panels, strict=True):
         ends = []
         for name, colour, style, width in lines:
-            y = [_number(row[f"{name}_auc"]) for row in rows]
+            y = np.array([row[f"{name}_auc"] for row in rows], dtype=float)  # None becomes NaN
             axis.plot(x, y, color=colour, linestyle=style, linewidth=width)
             ends.append((x[-1], y[-1], name, colour))
         axis.set_title(title)
@@ -186,10 +188,6 @@ def _interval(row: dict[str, Any], name: str) -> Interval:
     if low is not None or middle is None or sd is None:
         return Interval(middle, low, row.get(f"{name}_high"))
     return Interval(middle, middle - sd, middle + sd)
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
 
 
 def draw_sweep(rows: Rows, label: str, other: str, *, log: bool = False) -> Any:

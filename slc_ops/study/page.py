@@ -12,8 +12,6 @@ from slc_ops.study import published
 from slc_ops.study.run import Study
 from slc_ops.study.tables import of_backbones, over_backbones, study_tables
 
-GAINS = {"gain": ("gain",), "calibration_fraction": ("gain",)}
-"""Columns of other tables that are shown in points (hundredths of AUC); in ``density`` all are."""
 TITLES = {
     "auc": "AUC by method and backbone (Table 2)",
     "nll": "NLL by method and backbone (Table 3)",
@@ -154,7 +152,7 @@ def _cell(name: str, row: Mapping[str, Any], column: str, plus_minus: str) -> st
     value = row.get(column)
     if isinstance(value, str):
         return _escaped(value) if "$" in plus_minus else value
-    points = name == "density" or column in GAINS.get(name, ())
+    points = name == "density" or column == "gain"  # hundredths of AUC
     digits = 2 if points else 1 if column == "CPU minutes" else 4
     text = _figure(value, digits, points)
     if row.get(f"{column}_sd") is not None:
