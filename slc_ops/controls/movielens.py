@@ -17,9 +17,9 @@ import pyarrow as pa
 from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm, Request, declare, write_lake
+from slc_ops.controls.datasets import movielens_100k
 from slc_ops.controls.film_backbones import BACKBONES, CONTRAST, Logits, train
 from slc_ops.controls.ratings import read_ratings
-from slc_ops.controls.wheel import movielens_100k
 from slc_ops.settings.environment import Installation
 
 NAME = "movielens"
