@@ -95,11 +95,17 @@ def _train(
     sequences: Sequences, backbone: Backbone, seed: int, settings: Settings, directory: Path, tell: Tell
 ) -> None:
     """Train an unfinished run; write its logits and its training report."""
+    kind = {"data": sequences.digest(), "backbone": asdict(backbone), "choose_epoch": settings.choose_epoch}
     report = directory / TRAINING
     make_directory(directory, shared=True)
     if report.exists():
-        found: dict[str, Any] = read_json(report)
-        _refuse_other(found, sequences, backbone, settings, directory)
+        found = read_json(report)
+        other = [name for name, value in kind.items() if found.get(name) != value]
+        if other:
+            raise SettingsError(
+                f"{directory} holds a run with other {' and '.join(other)}; "
+                "give another --out, or remove it to begin again"
+            )
         if all(digest_file(directory / name) == digest for name, digest in found["files"].items()):
             tell(f"{backbone.name} seed {seed} is finished")
             return
@@ -114,24 +120,11 @@ def _train(
             files[name] = digest_file(directory / name)
     cpu = sum(each["cpu_seconds"] for each in trained.epochs)
     found = {
-        "backbone": asdict(backbone), "seed": seed, "choose_epoch": settings.choose_epoch,
-        "data": sequences.digest(),
+        **kind, "seed": seed,
         "epochs": trained.epochs, "chosen": trained.chosen, "parameters": trained.parameters, "files": files,
         "cpu_minutes": cpu / 60, "cpu_minutes_now": (time.process_time() - begun) / 60, "peak_mb": _peak_mb(),
     }  # fmt: skip
     write_json(report, found, shared=True)
-
-
-def _refuse_other(
-    found: dict[str, Any], sequences: Sequences, backbone: Backbone, settings: Settings, directory: Path
-) -> None:
-    wanted = {"data": sequences.digest(), "backbone": asdict(backbone), "choose_epoch": settings.choose_epoch}
-    other = [name for name, value in wanted.items() if found.get(name) != value]
-    if other:
-        raise SettingsError(
-            f"{directory} holds a run with other {' and '.join(other)}; "
-            "give another --out, or remove it to begin again"
-        )
 
 
 def _write(
