@@ -15,7 +15,7 @@ from pyarrow import csv
 from slc_ops.base.errors import InputError
 
 POSITIVE = 4.0
-COLUMNS = ("user", "item", "rating", "time")
+COLUMNS = {"user": pa.int64(), "item": pa.int64(), "rating": pa.float64(), "time": pa.float64()}
 # file name → (separator, rows before the data)
 FORMATS = {"u.data": ("\t", 0), "ratings.dat": ("::", 0), "ml-100k.inter": ("\t", 1)}
 
@@ -64,12 +64,8 @@ def _parsed(text: bytes, where: str, skipped: int) -> pa.Table:
             io.BytesIO(text),
             read_options=csv.ReadOptions(column_names=list(COLUMNS), skip_rows=skipped),
             parse_options=csv.ParseOptions(delimiter="\t"),
-            convert_options=csv.ConvertOptions(
-                column_types={
-                    "user": pa.int64(), "item": pa.int64(), "rating": pa.float64(), "time": pa.float64(),
-                }
-            ),
-        )  # fmt: skip
+            convert_options=csv.ConvertOptions(column_types=COLUMNS),
+        )
     except pa.ArrowInvalid as error:
         raise InputError(
             f"{where} is not in GroupLens' format, user, film, rating and time, separated as published: "

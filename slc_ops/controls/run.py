@@ -82,9 +82,7 @@ def _known(control: str) -> tuple[Prepare, Clusters]:
 
 
 def record(installation: Installation, verdict: ControlVerdict, report: Path) -> str:
-    """Write an MLflow run with tags, metrics per arm and artifacts, but without a model; return its
-    id.
-    """
+    """Write an MLflow run with tags, metrics per arm and artifacts, but without a model; return its id."""
     with typed(installation.tracking_uri):
         client = connect(installation.tracking_uri, create=True)
         run = client.create_run(

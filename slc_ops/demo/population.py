@@ -148,9 +148,8 @@ def monday(start: str) -> datetime:
 def weighted_draw(rng: np.random.Generator, weight: np.ndarray, n: int) -> np.ndarray:
     """Draw ``n`` indices with probabilities proportional to ``weight``, by inversion of the distribution."""
     edges = np.cumsum(weight)
-    drawn: np.ndarray = np.searchsorted(edges, rng.random(n) * edges[-1], side="right")
-    drawn[drawn == len(weight)] = len(weight) - 1  # rounding can give the last edge
-    return drawn
+    drawn = np.searchsorted(edges, rng.random(n) * edges[-1], side="right")
+    return np.asarray(np.minimum(drawn, len(weight) - 1))  # rounding can give the last edge
 
 
 def numbered(prefix: str, number: np.ndarray, width: int) -> pa.Array:

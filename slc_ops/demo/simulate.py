@@ -57,11 +57,10 @@ def simulate(
         raise SettingsError(f"label delay: {error}") from None
     if delay is not None:
         manifest["label_delay"] = label_delay
-    written = already_there(out, manifest)
-    if written >= weeks:
-        found: dict[str, Any] = read_json(out / MANIFEST)
+    found = already_there(out, manifest)
+    if found.get("weeks", 0) >= weeks:
         return found
-    for week in range(written, weeks):
+    for week in range(found.get("weeks", 0), weeks):
         week_start = first + week * WEEK
         rows = week_of_rows(settings, week, week_start)
         if delay is not None:
@@ -89,10 +88,10 @@ def write_labels(lake: Path, rows: pa.Table, week: int, delay: timedelta, seed: 
             pq.write_table(part, temporary, compression="zstd")
 
 
-def already_there(out: Path, wanted: dict[str, Any]) -> int:
-    """Return the number of weeks of the wanted platform in ``out``; raise for other content."""
+def already_there(out: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest of the wanted platform in ``out``, or {}; raise for other content."""
     if not out.exists():
-        return 0
+        return {}
     if not out.is_dir():
         raise SettingsError(f"{out} is a file; simulate writes a directory")
     if not (out / MANIFEST).exists():
@@ -105,10 +104,10 @@ def already_there(out: Path, wanted: dict[str, Any]) -> int:
             raise SettingsError(
                 f"{out} holds other files ({foreign[0]}, ...); simulate into an empty directory"
             )
-        return 0
-    found = read_json(out / MANIFEST)
+        return {}
+    found: dict[str, Any] = read_json(out / MANIFEST)
     if any(found.get(key) != wanted.get(key) for key in ("platform", "start", "label_delay")):
         raise SettingsError(
             f"{out} holds another simulation; remove it or choose another directory, nothing was overwritten"
         )
-    return int(found["weeks"])
+    return found

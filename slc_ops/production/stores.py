@@ -119,8 +119,7 @@ def check_bucket(destination: str, endpoint: str | None, *, create: bool = False
     options = Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 1})
     try:
         client = boto3.client("s3", endpoint_url=endpoint or None, config=options)
-        present = {bucket["Name"] for bucket in client.list_buckets()["Buckets"]} if create else None
-        if present is not None and parts.netloc not in present:
+        if create and parts.netloc not in {bucket["Name"] for bucket in client.list_buckets()["Buckets"]}:
             client.create_bucket(Bucket=parts.netloc)
         client.head_bucket(Bucket=parts.netloc)
     except (BotoCoreError, ClientError) as error:
