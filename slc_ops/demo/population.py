@@ -80,9 +80,9 @@ class Catalogue(NamedTuple):
 
 def truth(items: Catalogue) -> pa.Table:
     """Return the true parameters per item, for comparison with estimates."""
-    drawn = items._asdict()
-    ids = numbered("item-", np.arange(len(items.bias)), 6)
-    return pa.table({"item_id": ids, "group_id": numbered("skill-", drawn.pop("skill"), 3), **drawn})
+    columns = items._asdict()
+    skill = numbered("skill-", columns.pop("skill"), 3)
+    return pa.table({"item_id": numbered("item-", np.arange(len(skill)), 6), "group_id": skill, **columns})
 
 
 def catalogue(platform: Platform, week: int) -> Catalogue:
