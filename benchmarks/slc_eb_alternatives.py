@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from slc_ops.base.window import Window
 from slc_ops.controls import film_backbones, flight_backbone, movielens
+from slc_ops.controls.datasets import movielens_100k
 from slc_ops.controls.flights import gather
 from slc_ops.controls.ratings import read_ratings
-from slc_ops.controls.wheel import movielens_100k
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods import fit
 from slc_ops.methods.fitting import prior_variance

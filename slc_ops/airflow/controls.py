@@ -68,8 +68,8 @@ class ControlFailed(SlcError):
 def prepare(control: str) -> list[str]:
     """Prepare data, backbones and lakes; return the names of the arms. Skip if the data are unavailable."""
     from slc_ops.controls.arms import Request
+    from slc_ops.controls.datasets import DataNotAvailable
     from slc_ops.controls.run import prepare as make
-    from slc_ops.controls.wheel import DataNotAvailable
 
     form = checked_conf()
     installation = Installation.from_environment()

@@ -5,8 +5,9 @@ windows and refreshes as for any deployment, and a ledger that stays empty. MLfl
 installation; nothing is registered in it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json, replacing, write_json, write_text
 from slc_ops.base.json_form import JsonForm
+from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
@@ -47,18 +49,19 @@ class Request:
     backbone: str | None = None
     seed: int | None = None
 
-    def backbones(self, known: Sequence[str]) -> Sequence[str]:
-        """Return the requested backbones; raise `SettingsError` for an unknown one."""
-        if self.backbone is None:
-            return known
-        if self.backbone not in known:
-            raise SettingsError(f"no backbone {self.backbone!r}; there are {', '.join(known)}")
-        return (self.backbone,)
+    def arms(self, roles: Mapping[str, Role], window: Window) -> list[Arm]:
+        """Return an arm per requested backbone and seed; raise `SettingsError` for an unknown backbone.
 
-    @property
-    def seeds(self) -> Sequence[int]:
-        """The requested seeds."""
-        return SEEDS if self.seed is None else (self.seed,)
+        ``roles`` are the control's backbones and what is expected of each.
+        """
+        if self.backbone not in (None, *roles):
+            raise SettingsError(f"no backbone {self.backbone!r}; there are {', '.join(roles)}")
+        return [
+            Arm(f"{backbone.lower()}-seed{seed}", backbone, seed, role, window)
+            for backbone, role in roles.items()
+            if self.backbone in (None, backbone)
+            for seed in (SEEDS if self.seed is None else (self.seed,))
+        ]
 
 
 def control_installation(installation: Installation, control: str) -> Installation:
@@ -72,14 +75,14 @@ def control_installation(installation: Installation, control: str) -> Installati
     )
 
 
-def declare(installation: Installation, arms: Sequence[Arm], methods: Sequence[str]) -> None:
+def declare(installation: Installation, arms: Sequence[Arm]) -> None:
     """Write the deployments file and the list of arms."""
     import yaml
 
     entries = {
         arm.name: {
             "source": {"kind": "lake", "path": f"lake/{arm.name}"},
-            "methods": list(methods if arm == arms[0] else LADDER),
+            "methods": list(METHODS if arm == arms[0] else LADDER),
             "link_windows": 1,
             "offset_windows": 1,
             "evidence_windows": 1,
@@ -106,18 +109,18 @@ def declared_arm(installation: Installation, name: str) -> Arm:
     raise SettingsError(f"no arm {str(name)[:60]!r} in {installation.home}; prepare the control first")
 
 
-def write_lake(installation: Installation, arm: Arm, batches: Iterable[pa.RecordBatch]) -> Path:
-    """Stream the arm's log into one file; return its path."""
-    target = installation.home / "lake" / arm.name / "log.parquet"
-    with replacing(target) as temporary:
-        writer: pq.ParquetWriter | None = None
-        for batch in batches:
-            writer = writer or pq.ParquetWriter(temporary, batch.schema, compression="zstd")
+def write_lake(installation: Installation, arm: Arm, batches: Iterable[pa.RecordBatch]) -> None:
+    """Stream the arm's log into one file."""
+    batches = iter(batches)
+    first = next(batches, None)
+    if first is None:
+        raise SettingsError(f"the arm {arm.name} has no rows")
+    with (
+        replacing(installation.home / "lake" / arm.name / "log.parquet") as temporary,
+        pq.ParquetWriter(temporary, first.schema, compression="zstd") as writer,
+    ):
+        for batch in chain([first], batches):
             writer.write_batch(batch)
-        if writer is None:
-            raise SettingsError(f"the arm {arm.name} has no rows")
-        writer.close()
-    return target
 
 
 def evaluate_arm(installation: Installation, arm: Arm, tell: Callable[[str], None]) -> Plan:

@@ -51,7 +51,7 @@ def batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the arrived flights of one file, in the control's columns."""
     with _opened(path) as stream:
         columns = known_columns(header(stream, path), path)
-    with _opened(path) as stream:
+        stream.seek(0)
         for rows in read_csv(stream, path, columns):
             yield _arrived(rows, path)
 
@@ -131,42 +131,37 @@ def _is_no(column: pa.Array) -> pa.Array:
 
 def _departure(rows: pa.RecordBatch) -> pa.Array:
     # The date is 2018-01-31, or 1/31/2018 12:00:00 AM in older downloads; the time is 5, 45, 605 or 1430.
-    date = pc.utf8_slice_codeunits(rows.column("date"), 0, 10)
-    if rows.num_rows and "/" in date[0].as_py():
-        day = pc.strptime(pc.list_element(pc.split_pattern(rows.column("date"), " "), 0), "%m/%d/%Y", "s")
-    else:
-        day = pc.strptime(date, "%Y-%m-%d", "s")
+    date = pc.utf8_slice_codeunits(pc.list_element(pc.split_pattern(rows.column("date"), " "), 0), 0, 10)
+    american = rows.num_rows and "/" in date[0].as_py()
+    day = pc.strptime(date, "%m/%d/%Y" if american else "%Y-%m-%d", "s")
     clock = rows.column("scheduled").cast(pa.float64()).cast(pa.int32())
-    minutes = pc.add(
-        pc.multiply(pc.divide(clock, 100), 60), pc.subtract(clock, pc.multiply(pc.divide(clock, 100), 100))
-    )
+    minutes = pc.subtract(clock, pc.multiply(pc.divide(clock, 100), 40))  # an hour is 60, not 100
     seconds = pc.multiply(minutes, 60).cast(pa.int64()).cast(pa.duration("s"))
     return pc.add(day, seconds).cast(pa.timestamp("s", "UTC"))
 
 
-def read_csv(stream: IO[bytes], path: Path, columns: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
-    """Yield batches with the columns ``wanted name → name in the file`` (None: the same), all as text.
+def read_csv(stream: IO[bytes], path: Path, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns ``wanted name → name in the file``, all as text.
 
     Types are not inferred: the first block of a column may differ from the rest of twelve million rows.
     """
-    names = {wanted: found or wanted for wanted, found in columns.items()}
     try:
         reader = pacsv.open_csv(
             stream,
             read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
             convert_options=pacsv.ConvertOptions(
-                include_columns=list(names.values()),
-                column_types=dict.fromkeys(names.values(), pa.string()),
+                include_columns=list(columns.values()),
+                column_types=dict.fromkeys(columns.values(), pa.string()),
                 strings_can_be_null=True,
                 null_values=["", "NA"],
             ),
         )
         for batch in reader:
-            yield pa.record_batch(list(batch.columns), names=list(names))
+            yield pa.record_batch(list(batch.columns), names=list(columns))
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         first = str(error).splitlines()[0]
         raise InputError(
-            f"{path} cannot be read as CSV with the columns {', '.join(names)}: {first}"
+            f"{path} cannot be read as CSV with the columns {', '.join(columns)}: {first}"
         ) from None
 
 

@@ -1,20 +1,33 @@
-"""Sources and terms of the controls' public data, and the download of large files.
+"""Sources and terms of the controls' public data, and their download.
 
-A download is resumable, reports its progress, and is verified by size and, if published, by checksum.
+A download of large files is resumable, reports its progress, and is verified by size and, if published, by
+checksum. MovieLens-100k comes from PyPI's ``recbole`` wheel, pinned by digest, without GroupLens' server: pip
+fetches the wheel into the home directory without its dependencies (which include PyTorch); one file is
+extracted and nothing is imported. The data may not be redistributed, so they are never part of this project.
 """
 
 import hashlib
+import importlib.util
+import subprocess
+import sys
+import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
-from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.digests import digest_file
+from slc_ops.base.errors import InputError
+from slc_ops.base.files import replacing
 
 BLOCK = 1 << 20
 TIMEOUT_SECONDS = 60
+REQUIREMENT = "recbole==1.2.1 --hash=sha256:9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
+MEMBER = "recbole/dataset_example/ml-100k/ml-100k.inter"
+DIGEST = "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"
+PIP_SECONDS = 300
 GROUPLENS = "https://files.grouplens.org/datasets/movielens"
 BTS = "https://transtats.bts.gov/PREZIP/On_Time_Reporting_Carrier_On_Time_Performance_1987_present"
 
@@ -53,15 +66,8 @@ DATASETS = {
 }
 
 
-def fetch(
-    name: str,
-    folder: Path,
-    tell: Callable[[str], None] = lambda text: None,
-    progress: Progress = lambda done, total: None,
-) -> list[Path]:
+def fetch(name: str, folder: Path, tell: Callable[[str], None], progress: Progress) -> list[Path]:
     """Download a data set into a folder; existing files are kept, partial ones resumed."""
-    if name not in DATASETS:
-        raise SettingsError(f"no data set {name!r}; there are {', '.join(DATASETS)}")
     found = []
     for number, (file, (url, md5)) in enumerate(DATASETS[name].files.items(), 1):
         tell(f"{file} ({number} of {len(DATASETS[name].files)})")
@@ -75,8 +81,6 @@ def download(
     """Fetch ``url`` into ``target``; an existing file is kept, a partial one resumed."""
     if target.exists():
         return target
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise SettingsError(f"{url} is not a web address")
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     total = _fetch(url, part, progress)
@@ -95,9 +99,9 @@ def download(
 def _fetch(url: str, part: Path, progress: Progress) -> int | None:
     """Append the missing bytes; return the size that the server reports."""
     have = part.stat().st_size if part.exists() else 0
-    request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310 - http(s) only
+    request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310 - an address of ours
     try:
-        with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - http(s) only
+        with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - as above
             resumed = answer.status == 206
             have = have if resumed else 0
             length = answer.headers.get("Content-Length")
@@ -121,3 +125,52 @@ def _fetch(url: str, part: Path, progress: Progress) -> int | None:
 def _md5(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+class DataNotAvailable(InputError):
+    """Public data are unavailable on this host; the control is skipped."""
+
+
+def movielens_100k(folder: Path) -> Path:
+    """Return the ratings file; it is fetched on first use."""
+    target = folder / "ml-100k.inter"
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch, replacing(target) as temporary:
+            wheel = _fetched(Path(scratch))
+            with zipfile.ZipFile(wheel) as archive:
+                temporary.write_bytes(archive.read(MEMBER))
+    if digest_file(target) != DIGEST:
+        raise InputError(f"{target} is not the file that was pinned; remove it to fetch it again")
+    return target
+
+
+def _fetched(scratch: Path) -> Path:
+    wanted = scratch / "requirements.txt"
+    wanted.write_text(REQUIREMENT + "\n")
+    command = [
+        *_pip(scratch), "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes",
+        "--requirement", str(wanted), "--dest", str(scratch),
+    ]  # fmt: skip
+    try:
+        subprocess.run(command, capture_output=True, text=True, timeout=PIP_SECONDS, check=True)
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = str(error)
+    else:
+        return next(scratch.glob("*.whl"))
+    raise DataNotAvailable(
+        f"MovieLens-100k cannot be downloaded from the package index ({reason}); name a folder with "
+        f"GroupLens' files instead, or fetch them with 'slc-ops control download ml-100k'. {MOVIELENS_TERMS}"
+    )
+
+
+def _pip(scratch: Path) -> list[str]:
+    """Return this interpreter's pip or, in an environment of uv, that of a temporary environment."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    import venv
+
+    venv.create(scratch / "pip", with_pip=True)
+    return [str(scratch / "pip" / "bin" / "python"), "-m", "pip"]

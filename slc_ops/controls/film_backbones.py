@@ -17,8 +17,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slc_ops.base.errors import SettingsError
-
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
@@ -32,14 +30,11 @@ Logits = Callable[[pa.Table], NDArray[np.float64]]
 
 def train(backbone: str, ratings: pa.Table, shape: tuple[int, int], seed: int) -> Logits:
     """Fit a backbone to ratings of ``shape`` = (users, films); return its logit function."""
-    match backbone:
-        case "mf":
-            return _factorisation(ratings, shape, seed)
-        case "ncf":
-            return _network(ratings, shape, seed)
-        case "users":
-            return _user_rates(ratings, shape)
-    raise SettingsError(f"no backbone {backbone!r}; there are {', '.join((*BACKBONES, CONTRAST))}")
+    if backbone == CONTRAST:
+        return _user_rates(ratings, shape)
+    if backbone == "ncf":
+        return _network(ratings, shape, seed)
+    return _factorisation(ratings, shape, seed)
 
 
 def _factorisation(ratings: pa.Table, shape: tuple[int, int], seed: int) -> Logits:

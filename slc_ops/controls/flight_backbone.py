@@ -5,6 +5,7 @@ Both average their weights over slowly decreasing step sizes. (With scikit-learn
 have a standard deviation of 4 to 6, which hides the effect of ``slc``; see decision 0042.)
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,12 +39,12 @@ class Known:
 
 def known(flights: Flights, period: Window) -> Known:
     """Count carriers and routes; keep routes with at least 50 flights per year."""
-    counts: dict[str, dict[str, int]] = {"carrier": {}, "route": {}}
+    counts: dict[str, Counter[str]] = {"carrier": Counter(), "route": Counter()}
     logs: list[tuple[int, float, float]] = []
     for batch in flights.batches(period):
         for name, found in counts.items():
             for entry in pc.value_counts(batch.column(name)).to_pylist():
-                found[entry["values"]] = found.get(entry["values"], 0) + entry["counts"]
+                found[entry["values"]] += entry["counts"]
         log = np.log(np.maximum(batch.column("distance").to_numpy(), 1.0), dtype=np.float64)
         logs.append((len(log), float(log.sum()), float(np.square(log).sum())))
     if not logs:

@@ -7,7 +7,6 @@ the clocks of two airports.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from slc_ops.base.files import replacing
 from slc_ops.base.window import Window
 from slc_ops.controls import bts, nyc
 
+BATCH_ROWS = 1 << 17
 SCHEMA = pa.schema(
     {
         "departure": pa.timestamp("s", "UTC"),
@@ -40,25 +40,23 @@ class Flights:
     directory: Path
     source: str
 
-    def batches(
-        self, period: Window, columns: list[str] | None = None, rows: int = 1 << 17
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, period: Window, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Return the flights scheduled to depart within the period, in the order of the files."""
         departure = ds.field("departure")
         inside = (departure >= pa.scalar(period.start)) & (departure < pa.scalar(period.end))
         files = sorted(self.directory.glob("*.parquet"))
         scanned = ds.dataset(files, schema=SCHEMA, format="parquet").to_batches(
-            columns=columns, filter=inside, batch_size=rows, use_threads=False, batch_readahead=1
+            columns=columns, filter=inside, batch_size=BATCH_ROWS, use_threads=False, batch_readahead=1
         )
         return (batch for batch in scanned if batch.num_rows)
 
     def require_every_month(self, period: Window) -> None:
         """Raise `InputError` if a month of the period has no flights, which indicates a missing file."""
-        found: set[tuple[int, int]] = set()
+        found: set[str] = set()
         for batch in self.batches(period, ["departure"]):
-            months = pc.strftime(batch.column(0), "%Y-%m").unique().to_pylist()
-            found |= {(int(month[:4]), int(month[5:])) for month in months}
-        missing = [f"{y}-{m:02d}" for y, m in _months(period) if (y, m) not in found]
+            found.update(pc.strftime(batch.column(0), "%Y-%m").unique().to_pylist())
+        months = dict.fromkeys(f"{day:%Y-%m}" for day in period.dates)
+        missing = [month for month in months if month not in found]
         if missing:
             raise InputError(
                 f"{self.source} has no flights in {', '.join(missing)}; the control needs every month of "
@@ -92,10 +90,3 @@ def _compact(batches: Iterator[pa.RecordBatch], target: Path) -> None:
     with replacing(target) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch)
-
-
-def _months(period: Window) -> Iterator[tuple[int, int]]:
-    month = datetime(period.start.year, period.start.month, 1, tzinfo=period.start.tzinfo)
-    while month < period.end:
-        yield month.year, month.month
-        month = month.replace(year=month.year + month.month // 12, month=month.month % 12 + 1)

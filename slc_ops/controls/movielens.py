@@ -9,7 +9,7 @@ Films with fewer than 20 training ratings are omitted, because a backbone cannot
 each user's progress, mapped to two weeks, so that the split per user is a split in time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,9 @@ import pyarrow as pa
 from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm, Request, declare, write_lake
+from slc_ops.controls.datasets import movielens_100k
 from slc_ops.controls.film_backbones import BACKBONES, CONTRAST, Logits, train
 from slc_ops.controls.ratings import read_ratings
-from slc_ops.controls.wheel import movielens_100k
 from slc_ops.settings.environment import Installation
 
 NAME = "movielens"
@@ -28,20 +28,13 @@ CUTS = (0.8, 0.9)
 MIN_RATINGS = 20
 
 
-def prepare(
-    installation: Installation, methods: Sequence[str], request: Request, tell: Callable[[str], None]
-) -> list[Arm]:
+def prepare(installation: Installation, request: Request, tell: Callable[[str], None]) -> list[Arm]:
     """Read ratings (None: MovieLens-100k from the package index), train, write a lake for every arm."""
-    backbones = request.backbones(BACKBONES)
+    arms = request.arms(dict.fromkeys(BACKBONES, "negative"), TEST)
+    arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST))
     tell("read the ratings")
     ratings, shape = _coded(read_ratings(request.data or movielens_100k(installation.home / "data")))
-    arms = [
-        Arm(f"{each}-seed{number}", each, number, "negative", TEST)
-        for each in backbones
-        for number in request.seeds
-    ]
-    arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST))
-    declare(installation, arms, methods)
+    declare(installation, arms)
     share = ratings.column("share").to_numpy()
     learning = ratings.filter(pa.array(share < CUTS[0]))
     for arm in arms:

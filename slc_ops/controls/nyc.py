@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from slc_ops.base.errors import InputError
 from slc_ops.controls.bts import in_format, read_csv
 
-COLUMNS = ("year", "month", "day", "hour", "minute", "arr_delay", "carrier", "origin", "dest", "distance")
+SAME = ("year", "month", "day", "hour", "minute", "arr_delay", "carrier", "origin", "dest", "distance")
+COLUMNS = {name: name for name in SAME} | {"aircraft": "tailnum"}
 
 
 def file() -> Path:
@@ -30,23 +31,14 @@ def file() -> Path:
 def batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the arrived flights, in the control's columns."""
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as stream:
-        for rows in read_csv(stream, path, dict.fromkeys(COLUMNS) | {"aircraft": "tailnum"}):
+        for rows in read_csv(stream, path, COLUMNS):
             yield _arrived(rows)
 
 
 def _arrived(rows: pa.RecordBatch) -> pa.RecordBatch:
     # A flight without an arrival delay was cancelled or diverted.
     rows = rows.filter(pc.is_valid(rows.column("arr_delay")))
-    date = _joined("-", *(_two_digits(rows, name) for name in ("year", "month", "day")))
-    clock = _joined(":", *(_two_digits(rows, name) for name in ("hour", "minute")))
-    departure = pc.strptime(_joined(" ", date, clock), "%Y-%m-%d %H:%M", "s")
+    parts = (rows.column(name) for name in ("year", "month", "day", "hour", "minute"))
+    departure = pc.strptime(pc.binary_join_element_wise(*parts, " "), "%Y %m %d %H %M", "s")
     late = pc.greater_equal(rows.column("arr_delay").cast(pa.float64()), 15.0).cast(pa.int8())
     return in_format(rows, departure.cast(pa.timestamp("s", "UTC")), late)
-
-
-def _joined(separator: str, *columns: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(*columns, separator)
-
-
-def _two_digits(rows: pa.RecordBatch, name: str) -> pa.Array:
-    return pc.utf8_lpad(rows.column(name), 2, "0")

@@ -15,7 +15,7 @@ from pyarrow import csv
 from slc_ops.base.errors import InputError
 
 POSITIVE = 4.0
-COLUMNS = ("user", "item", "rating", "time")
+COLUMNS = {"user": pa.int64(), "item": pa.int64(), "rating": pa.float64(), "time": pa.float64()}
 # file name → (separator, rows before the data)
 FORMATS = {"u.data": ("\t", 0), "ratings.dat": ("::", 0), "ml-100k.inter": ("\t", 1)}
 
@@ -25,13 +25,10 @@ def read_ratings(path: Path) -> pa.Table:
     name, text = _text(path)
     separator, skipped = FORMATS[name]
     table = _parsed(text.replace(b"::", b"\t") if separator == "::" else text, f"{path} ({name})", skipped)
-    columns = [table.column(column).to_numpy() for column in COLUMNS]
-    user, item, rating, time = columns
+    user, item, rating, time = (table.column(name).to_numpy() for name in COLUMNS)
     order = np.lexsort((item, time, user))
     user, item, rating = user[order], item[order], rating[order]
-    first = np.append(True, user[1:] != user[:-1])
-    begin = np.flatnonzero(first)
-    length = np.diff(np.append(begin, len(user)))
+    _, begin, length = np.unique(user, return_index=True, return_counts=True)
     place = np.arange(len(user)) - np.repeat(begin, length)
     share = (place + 0.5) / np.repeat(length, length)
     return pa.table(
@@ -67,12 +64,8 @@ def _parsed(text: bytes, where: str, skipped: int) -> pa.Table:
             io.BytesIO(text),
             read_options=csv.ReadOptions(column_names=list(COLUMNS), skip_rows=skipped),
             parse_options=csv.ParseOptions(delimiter="\t"),
-            convert_options=csv.ConvertOptions(
-                column_types={
-                    "user": pa.int64(), "item": pa.int64(), "rating": pa.float64(), "time": pa.float64(),
-                }
-            ),
-        )  # fmt: skip
+            convert_options=csv.ConvertOptions(column_types=COLUMNS),
+        )
     except pa.ArrowInvalid as error:
         raise InputError(
             f"{where} is not in GroupLens' format, user, film, rating and time, separated as published: "

@@ -1,43 +1,37 @@
 """A complete control, in the three steps of its DAG."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import ModuleType
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import write_json
 from slc_ops.base.mlflow_client import connect
 from slc_ops.controls import flight_delay, movielens
 from slc_ops.controls.arms import Arm, Request, control_installation, declared, evaluate_arm
-from slc_ops.controls.flight_year import check_year, replay_year
-from slc_ops.controls.flights import gather
-from slc_ops.controls.observation import Clusters, by_day, by_user, observe
-from slc_ops.controls.verdict import ControlVerdict, check_arms
+from slc_ops.controls.verdict import Clusters, ControlVerdict, by_day, by_user, check_arms, observe
 from slc_ops.evidence.replayed import Replay
-from slc_ops.methods import METHODS
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry.tracking import experiment, typed
 from slc_ops.reporting.replay import write_replay
 from slc_ops.settings.environment import Installation
 
-CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
-    flight_delay.NAME: (flight_delay, by_day),
-    movielens.NAME: (movielens, by_user),
-}
-
 EXPERIMENT = "slc-controls"
 VERDICT = "verdict.json"  # of the complete control, in its home
 Tell = Callable[[str], None]
+Prepare = Callable[[Installation, Request, Tell], list[Arm]]
+
+CONTROLS: dict[str, tuple[Prepare, Clusters]] = {
+    flight_delay.NAME: (flight_delay.prepare, by_day),
+    movielens.NAME: (movielens.prepare, by_user),
+}
 
 
 def prepare(installation: Installation, control: str, request: Request, tell: Tell) -> list[Arm]:
     """Prepare data, backbones and lakes; return the arms."""
-    module, _ = _known(control)
-    home = control_installation(installation, control)
-    found: list[Arm] = module.prepare(home, tuple(METHODS), request, tell)
-    return found
+    prepare_arms, _ = _known(control)
+    return prepare_arms(control_installation(installation, control), request, tell)
 
 
 def finish(
@@ -45,7 +39,8 @@ def finish(
 ) -> ControlVerdict:
     """Collect and check the results, write the first arm's report, record the run in MLflow."""
     _, clusters = _known(control)
-    arms = declared(control_installation(installation, control))
+    home = control_installation(installation, control)
+    arms = declared(home)
     missing = [arm.name for arm in arms if arm.name not in plans]
     if missing:
         raise SettingsError(f"the arms {', '.join(missing)} of {control} have not been evaluated")
@@ -53,30 +48,23 @@ def finish(
     seen = {arm.name: observe(plans[arm.name], clusters) for arm in arms}
     tell("report")
     report = pipeline.write_report(plans[arms[0].name])
-    replays = _replays(installation, control, arms, tell) if data is None else {}
+    replays: dict[str, Replay] = {}
+    if data is None and control == flight_delay.NAME:  # other controls have no weeks
+        replays = flight_delay.replay_year(home, arms, tell)
     for name, replay in replays.items():
         write_replay(report.parent / name / "replay.html", replay)
     verdict = ControlVerdict(
         control=control,
         data="embedded" if data is None else str(data),
         checks=check_arms(arms, seen)
-        + [each for name in replays for each in check_year(name, replays[name])],
-        arms=[arm.as_dict() | seen[arm.name].as_dict() for arm in arms],
+        + [each for name in replays for each in flight_delay.check_year(name, replays[name])],
+        arms=[arm.as_dict() | asdict(seen[arm.name]) for arm in arms],
         replays={name: replay.as_dict() for name, replay in replays.items()},
         report=str(report),
     )
     verdict = replace(verdict, run_id=record(installation, verdict, report.parent))
-    write_json(control_installation(installation, control).home / VERDICT, verdict.as_dict())
+    write_json(home.home / VERDICT, verdict.as_dict())
     return verdict
-
-
-def _replays(installation: Installation, control: str, arms: Sequence[Arm], tell: Tell) -> dict[str, Replay]:
-    """Replay the year of the flight control; other controls have no weeks."""
-    if control != flight_delay.NAME:
-        return {}
-    home = control_installation(installation, control)
-    backbones = tuple(dict.fromkeys(arm.backbone for arm in arms))
-    return replay_year(home, gather(None, home.home / "flights"), backbones, arms[0].seed, tell)
 
 
 def run(installation: Installation, control: str, request: Request, tell: Tell) -> ControlVerdict:
@@ -87,16 +75,14 @@ def run(installation: Installation, control: str, request: Request, tell: Tell) 
     return finish(installation, control, plans, request.data, tell)
 
 
-def _known(control: str) -> tuple[ModuleType, Clusters]:
+def _known(control: str) -> tuple[Prepare, Clusters]:
     if control not in CONTROLS:
         raise SettingsError(f"no control {control!r}; there are {', '.join(CONTROLS)}")
     return CONTROLS[control]
 
 
 def record(installation: Installation, verdict: ControlVerdict, report: Path) -> str:
-    """Write an MLflow run with tags, metrics per arm and artifacts, but without a model; return its
-    id.
-    """
+    """Write an MLflow run with tags, metrics per arm and artifacts, but without a model; return its id."""
     with typed(installation.tracking_uri):
         client = connect(installation.tracking_uri, create=True)
         run = client.create_run(

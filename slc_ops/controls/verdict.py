@@ -1,17 +1,76 @@
-"""A control verdict: expected and observed results, and their agreement."""
+"""What a control observes in its arms, what it expects, and their agreement."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.base.methods import score_only
 from slc_ops.base.text import points
 from slc_ops.controls.arms import Arm
-from slc_ops.controls.observation import Observation
-from slc_ops.evidence.uncertainty import Interval
+from slc_ops.evidence.decision import is_ahead
+from slc_ops.evidence.uncertainty import Interval, paired_difference
+from slc_ops.refresh.evidence import read_backtest
+from slc_ops.refresh.plan import Plan
+from slc_ops.rows.interactions import InteractionLog
 
 NEGLIGIBLE = 0.005  # AUC: half a point
 SAME_RANKING = 1e-12
 MODELLED = 0.05  # minimum gain in AUC from item parameters
+SUBJECTS = ("slc", "slc_eb")
+"""The methods whose gain a control tests: the paper's and ours."""
+
+Clusters = Callable[[InteractionLog], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """AUC and NLL per method on the test window, and the subjects' gains.
+
+    ``ahead`` lists the item methods that the decision rule finds ahead of Platt on the test window; a
+    champion must be ahead over two windows.
+    """
+
+    auc: dict[str, float]
+    nll: dict[str, float]
+    gains: dict[str, Interval]
+    ahead: list[str]
+
+
+def observe(plan: Plan, clusters: Clusters) -> Observation:
+    """Read the backtest and compare the subjects with Platt on the test window, by cluster."""
+    from slc_ops.methods import fit
+
+    found = read_backtest(plan)
+    ahead = [name for name in found.methods if not score_only(name) and is_ahead(found.entries, name)]
+    metrics = {name: score.metrics for name, score in found.newest.items() if score.metrics is not None}
+    calibration = InteractionLog.read(plan.windows[-2].log)
+    test = InteractionLog.read(plan.newest.log)
+    groups = clusters(test)
+    platt = fit("platt", calibration).apply(test)
+    gains = {
+        method: paired_difference(test.label, fit(method, calibration).apply(test), platt, groups).auc
+        for method in SUBJECTS
+    }
+    return Observation(
+        auc={name: m.auc for name, m in metrics.items() if m.auc is not None},
+        nll={name: m.nll for name, m in metrics.items() if m.nll is not None},
+        gains=gains,
+        ahead=ahead,
+    )
+
+
+def by_user(log: InteractionLog) -> NDArray[Any]:
+    """Return one cluster per user."""
+    return np.asarray(log.user_codes)
+
+
+def by_day(log: InteractionLog) -> NDArray[Any]:
+    """Return one cluster per day: flights of a day share weather, a stronger dependence than the aircraft."""
+    return np.floor(np.asarray(log.time) / 86_400).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -62,51 +121,32 @@ class ControlVerdict:
 def check_arms(arms: Sequence[Arm], seen: dict[str, Observation]) -> list[Check]:
     """Compare each arm's results with the expectations of its role."""
     contrast = next((seen[arm.name] for arm in arms if arm.role == "contrast"), None)
-    checks = []
-    for arm in arms:
-        found = seen[arm.name]
-        checks.append(_ranking(arm, found))
-        if arm.role in ("positive", "contrast"):
-            checks += [_gains(arm, method, found.gains[method]) for method in found.gains]
-        if arm.role == "contrast":
-            checks.append(_ahead(arm, found, expected=True))
-        if arm.role == "negative":
-            checks += [_no_gain(arm, method, found.gains[method]) for method in found.gains]
-            checks += [] if contrast is None else [_models_items(arm, found, contrast)]
-        if arm.role == "turning":
-            checks.append(_ahead(arm, found, expected=False))
-    return checks
+    return [check for arm in arms for check in _checks(arm, seen[arm.name], contrast)]
 
 
-def _ranking(arm: Arm, found: Observation) -> Check:
-    difference = abs(found.auc["platt"] - found.auc["base"])
+def _checks(arm: Arm, found: Observation, contrast: Observation | None) -> Iterator[Check]:
+    check = partial(Check, arm.name)
+    moved = abs(found.auc["platt"] - found.auc["base"])
     expected = f"Platt scaling changes the AUC by at most {SAME_RANKING:g}"
-    return Check(arm.name, "platt", expected, f"{difference:g}", difference <= SAME_RANKING)
-
-
-def _gains(arm: Arm, method: str, gain: Interval) -> Check:
-    expected = f"{method} gains AUC over Platt, interval above 0"
-    return Check(arm.name, f"{method} gains", expected, _gain(gain), gain.low is not None and gain.low > 0)
-
-
-def _no_gain(arm: Arm, method: str, gain: Interval) -> Check:
-    expected = f"{method} gains less than {100 * NEGLIGIBLE:g} points of AUC over Platt, interval included"
-    passed = gain.high is not None and gain.high < NEGLIGIBLE
-    return Check(arm.name, f"{method} gains nothing", expected, _gain(gain), passed)
-
-
-def _models_items(arm: Arm, found: Observation, contrast: Observation) -> Check:
-    worth = found.auc["base"] - contrast.auc["base"]
-    expected = f"the backbone ranks at least {100 * MODELLED:g} points of AUC better than one without items"
-    return Check(arm.name, "models its items", expected, f"{points(worth)} points", worth >= MODELLED)
-
-
-def _ahead(arm: Arm, found: Observation, *, expected: bool) -> Check:
-    wanted = "an item method is ahead of Platt by the decision's rule"
-    wanted = wanted if expected else f"not: {wanted}"
-    return Check(
-        arm.name, "decision", wanted, ", ".join(found.ahead) or "none", bool(found.ahead) == expected
-    )
+    yield check("platt", expected, f"{moved:g}", moved <= SAME_RANKING)
+    for method, gain in found.gains.items():
+        if arm.role in ("positive", "contrast"):
+            expected = f"{method} gains AUC over Platt, interval above 0"
+            yield check(f"{method} gains", expected, _gain(gain), gain.low is not None and gain.low > 0)
+        if arm.role == "negative":
+            limit = f"less than {100 * NEGLIGIBLE:g} points of AUC over Platt, interval included"
+            passed = gain.high is not None and gain.high < NEGLIGIBLE
+            yield check(f"{method} gains nothing", f"{method} gains {limit}", _gain(gain), passed)
+    if arm.role == "negative" and contrast is not None:
+        worth = found.auc["base"] - contrast.auc["base"]
+        expected = (
+            f"the backbone ranks at least {100 * MODELLED:g} points of AUC better than one without items"
+        )
+        yield check("models its items", expected, f"{points(worth)} points", worth >= MODELLED)
+    if arm.role in ("contrast", "turning"):
+        wanted = arm.role == "contrast"
+        expected = f"{'' if wanted else 'not: '}an item method is ahead of Platt by the decision's rule"
+        yield check("decision", expected, ", ".join(found.ahead) or "none", bool(found.ahead) == wanted)
 
 
 def _gain(found: Interval) -> str:

@@ -32,10 +32,12 @@ def held(home: Path, advice: str) -> Iterator[None]:
     """Lock the directory for one process; refuse another layout with ``advice``."""
     make_directory(home)
     layout = home / "layout.json"
-    if not layout.exists() and any(p.name != ".lock" for p in home.iterdir()):
-        _refuse(home, "an unknown version", advice)
-    if layout.exists() and (found := read_json(layout).get("layout")) != LAYOUT:
-        _refuse(home, f"another version (layout {found}, this one is {LAYOUT})", advice)
+    found = read_json(layout).get("layout") if layout.exists() else None
+    if found is None and any(path.name != ".lock" for path in home.iterdir()):
+        raise SettingsError(f"{home} was written by an unknown version of slc_ops; {advice}")
+    if found not in (None, LAYOUT):
+        what = f"another version (layout {found}, this one is {LAYOUT})"
+        raise SettingsError(f"{home} was written by {what} of slc_ops; {advice}")
     home.chmod(0o700)  # earlier versions created it world-readable
     with (home / ".lock").open("a+") as lock:
         try:
@@ -51,10 +53,6 @@ def held(home: Path, advice: str) -> Iterator[None]:
         lock.flush()
         write_json(layout, {"layout": LAYOUT})
         yield
-
-
-def _refuse(home: Path, what: str, advice: str) -> None:
-    raise SettingsError(f"{home} was written by {what} of slc_ops; {advice}")
 
 
 def simulate_lake(home: Path, tell: Callable[[str], None]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from slc_ops.intake.sources import Source
 from slc_ops.settings.sources import SimulatorSource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-WEEK_US = 7 * 24 * 3600 * 1_000_000
+MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -66,35 +66,23 @@ class Platform:
         if not 0 <= self.drift_share <= 1:
             raise SettingsError(f"the simulator's drift_share must lie in [0, 1], it is {self.drift_share}")
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
-        return asdict(self)
 
-
-@dataclass(frozen=True)
-class Catalogue:
+class Catalogue(NamedTuple):
     """The items up to some week, one entry per item."""
 
     first_week: np.ndarray
     difficulty: np.ndarray
     bias: np.ndarray
-    drift: np.ndarray
+    drift_per_week: np.ndarray
     popularity: np.ndarray
     skill: np.ndarray
 
-    def table(self) -> pa.Table:
-        """Return the true parameters per item, for comparison with estimates."""
-        return pa.table(
-            {
-                "item_id": numbered("item-", np.arange(len(self.bias)), 6),
-                "group_id": numbered("skill-", self.skill, 3),
-                "first_week": pa.array(self.first_week),
-                "difficulty": pa.array(self.difficulty),
-                "bias": pa.array(self.bias),
-                "drift_per_week": pa.array(self.drift),
-                "popularity": pa.array(self.popularity),
-            }
-        )
+
+def truth(items: Catalogue) -> pa.Table:
+    """Return the true parameters per item, for comparison with estimates."""
+    columns = items._asdict()
+    skill = numbered("skill-", columns.pop("skill"), 3)
+    return pa.table({"item_id": numbered("item-", np.arange(len(skill)), 6), "group_id": skill, **columns})
 
 
 def catalogue(platform: Platform, week: int) -> Catalogue:
@@ -117,8 +105,8 @@ def catalogue(platform: Platform, week: int) -> Catalogue:
     return Catalogue(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def week_of_rows(platform: Platform, week: int, start_us: int) -> pa.Table:
-    """Return the log of one week in time order; ``start_us`` is its start in microseconds since 1970."""
+def week_of_rows(platform: Platform, week: int, start: datetime) -> pa.Table:
+    """Return the log of one week in time order."""
     items = catalogue(platform, week)
     people = np.random.default_rng([platform.seed, 0])
     ability = people.normal(size=platform.users)
@@ -129,10 +117,10 @@ def week_of_rows(platform: Platform, week: int, start_us: int) -> pa.Table:
     user = weighted_draw(rng, activity, n)
     item = weighted_draw(rng, items.popularity, n)
     known = ability[user] - items.difficulty[item]
-    truth = known + items.bias[item] + items.drift[item] * (week - items.first_week[item])
-    label = (rng.random(n) < 1 / (1 + np.exp(-truth))).astype(np.int8)
+    true_logit = known + items.bias[item] + items.drift_per_week[item] * (week - items.first_week[item])
+    label = (rng.random(n) < 1 / (1 + np.exp(-true_logit))).astype(np.int8)
     logit = platform.scale * known + platform.shift + rng.normal(scale=platform.noise_sd, size=n)
-    time = np.sort(rng.integers(WEEK_US, size=n)) + start_us
+    time = np.sort(rng.integers(WEEK // MICROSECOND, size=n)) + (start - EPOCH) // MICROSECOND
     return pa.table(
         {
             "event_id": numbered(f"w{week:04d}-", np.arange(n), 8),
@@ -160,9 +148,8 @@ def monday(start: str) -> datetime:
 def weighted_draw(rng: np.random.Generator, weight: np.ndarray, n: int) -> np.ndarray:
     """Draw ``n`` indices with probabilities proportional to ``weight``, by inversion of the distribution."""
     edges = np.cumsum(weight)
-    drawn: np.ndarray = np.searchsorted(edges, rng.random(n) * edges[-1], side="right")
-    drawn[drawn == len(weight)] = len(weight) - 1  # rounding can give the last edge
-    return drawn
+    drawn = np.searchsorted(edges, rng.random(n) * edges[-1], side="right")
+    return np.asarray(np.minimum(drawn, len(weight) - 1))  # rounding can give the last edge
 
 
 def numbered(prefix: str, number: np.ndarray, width: int) -> pa.Array:
@@ -192,16 +179,16 @@ class Simulation(Source):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings of the simulation."""
-        return {"kind": "simulator", "start": self.source.start, "platform": self.platform.as_dict()}
+        return {"kind": "simulator", "start": self.source.start, "platform": asdict(self.platform)}
 
     def fingerprint(self) -> str | None:
         """Return the digest of the settings, which determine the content."""
-        return digest_json([self.source.start, self.platform.as_dict()])
+        return digest_json([self.source.start, asdict(self.platform)])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the weeks that overlap the window, from the platform's start on."""
         first = max(0, (self.window.start - self.start) // WEEK)
-        last = (self.window.end - self.start - timedelta(microseconds=1)) // WEEK
+        last = (self.window.end - self.start - MICROSECOND) // WEEK
         for week in range(first, last + 1):
-            start_us = (self.start + week * WEEK - EPOCH) // timedelta(microseconds=1)
-            yield from week_of_rows(self.platform, week, start_us).to_batches(max_chunksize=1 << 16)
+            rows = week_of_rows(self.platform, week, self.start + week * WEEK)
+            yield from rows.to_batches(max_chunksize=1 << 16)

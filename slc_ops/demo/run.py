@@ -20,7 +20,8 @@ import click
 
 from slc_ops.base.console import run_app
 from slc_ops.base.errors import SlcError
-from slc_ops.base.files import make_directory, write_text
+from slc_ops.base.files import write_text
+from slc_ops.base.mlflow_client import create_database
 from slc_ops.demo.home import DEMO, DEMO_WINDOW, held, simulate_lake
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +62,10 @@ def opened(home: Path) -> Iterator[dict[str, str]]:
     with held(home, "remove it with 'make clean' and run again"):
         variables = environment(home)
         _prepare_airflow(home, variables)
-        _prepare_mlflow(home, variables)
+        database = home / "mlflow" / "mlflow.db"
+        if not database.exists():
+            click.echo("Preparing MLflow's registry …")
+            create_database(database)
         yield variables
 
 
@@ -76,31 +80,13 @@ def _prepare_airflow(home: Path, variables: dict[str, str]) -> None:
     if not any((home / "airflow").glob(".ready-*")):
         shutil.rmtree(home / "airflow", ignore_errors=True)
     (home / "airflow").mkdir(parents=True, exist_ok=True)
-    _quiet(["airflow", "db", "migrate"], variables, home / "airflow" / "migrate.log")
-    write_text(ready, "")
-
-
-def _prepare_mlflow(home: Path, variables: dict[str, str]) -> None:
-    """Create MLflow's tables once, in a subprocess, so that this process need not import MLflow."""
-    database = home / "mlflow" / "mlflow.db"
-    if database.exists():
-        return
-    click.echo("Preparing MLflow's registry …")
-    make_directory(database.parent)
-    script = (
-        "import sys; from pathlib import Path; from slc_ops.base.mlflow_client import create_database; "
-        "create_database(Path(sys.argv[1]))"
-    )
-    _quiet([sys.executable, "-c", script, str(database)], variables, database.parent / "create.log")
-
-
-def _quiet(command: list[str], variables: dict[str, str], log: Path) -> None:
+    log = home / "airflow" / "migrate.log"
+    command = ["airflow", "db", "migrate"]
     with log.open("w") as stream:
-        code = subprocess.run(
-            command, env=variables, stdout=stream, stderr=subprocess.STDOUT, check=False
-        ).returncode
-    if code:
-        raise SlcError(f"'{' '.join(command[:3])}' failed with code {code}; its output is in {log}")
+        done = subprocess.run(command, env=variables, stdout=stream, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        raise SlcError(f"'{' '.join(command)}' failed with code {done.returncode}; its output is in {log}")
+    write_text(ready, "")
 
 
 def refresh_demo(home: Path, variables: dict[str, str]) -> None:

@@ -1,22 +1,22 @@
 """Write a simulated production log as a Hive-partitioned Parquet lake, with the true parameters."""
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json, replacing, write_json
 from slc_ops.base.window import WEEK, Window
-from slc_ops.demo.population import WEEK_US, Platform, catalogue, monday, week_of_rows
+from slc_ops.demo.population import Platform, catalogue, monday, truth, week_of_rows
 from slc_ops.settings.window import duration
 
 MANIFEST = "manifest.json"
-MONDAY_US = 4 * 24 * 3600 * 1_000_000
-"""The first Monday, in microseconds since 1970."""
 
 
 def simulate(
@@ -44,7 +44,7 @@ def simulate(
         raise SettingsError(f"simulate needs at least 1 week, not {weeks}")
     first = monday(start)
     manifest: dict[str, Any] = {
-        "platform": settings.as_dict(),
+        "platform": asdict(settings),
         "start": first.isoformat(),
         "weeks": weeks,
         "rows": weeks * settings.rows_per_week,
@@ -57,14 +57,12 @@ def simulate(
         raise SettingsError(f"label delay: {error}") from None
     if delay is not None:
         manifest["label_delay"] = label_delay
-    written = already_there(out, manifest)
-    if written >= weeks:
-        found: dict[str, Any] = read_json(out / MANIFEST)
+    found = already_there(out, manifest)
+    if found.get("weeks", 0) >= weeks:
         return found
-    for week in range(written, weeks):
+    for week in range(found.get("weeks", 0), weeks):
         week_start = first + week * WEEK
-        start_us = (week_start - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        rows = week_of_rows(settings, week, start_us)
+        rows = week_of_rows(settings, week, week_start)
         if delay is not None:
             write_labels(out / "labels", rows, week, delay, settings.seed)
             rows = rows.drop_columns("label")
@@ -73,7 +71,7 @@ def simulate(
             pq.write_table(rows, temporary, compression="zstd")
     # The truth is stored beside the weeks; readers of a Hive lake read only its partitions.
     with replacing(out / "truth.parquet") as temporary:
-        pq.write_table(catalogue(settings, weeks - 1).table(), temporary, compression="zstd")
+        pq.write_table(truth(catalogue(settings, weeks - 1)), temporary, compression="zstd")
     write_json(out / MANIFEST, manifest)
     return manifest
 
@@ -81,21 +79,19 @@ def simulate(
 def write_labels(lake: Path, rows: pa.Table, week: int, delay: timedelta, seed: int) -> None:
     """Write the labels of a week's rows, one file per week of their arrival."""
     wait = np.random.default_rng([seed, 3, week]).random(rows.num_rows) * (delay / timedelta(microseconds=1))
-    known = rows["event_time"].cast(pa.int64()).to_numpy() + wait.astype(np.int64)
-    labels = pa.table({"event_id": rows["event_id"], "event_time": pa.array(known), "label": rows["label"]})
-    labels = labels.set_column(1, "event_time", labels["event_time"].cast(pa.timestamp("us", "UTC")))
-    monday_us = (known - MONDAY_US) // WEEK_US * WEEK_US + MONDAY_US
-    for first in np.unique(monday_us):
-        day = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(first))
-        with replacing(lake / f"week={day:%Y-%m-%d}" / f"part-{week}.parquet") as temporary:
-            part = labels.filter(pa.array(monday_us == first)).sort_by("event_time")
+    known = pc.add(rows["event_time"], pa.array(wait.astype(np.int64), pa.duration("us")))
+    labels = pa.table({"event_id": rows["event_id"], "event_time": known, "label": rows["label"]})
+    mondays = pc.floor_temporal(known, unit="week")
+    for first in mondays.unique():
+        with replacing(lake / f"week={first.as_py():%Y-%m-%d}" / f"part-{week}.parquet") as temporary:
+            part = labels.filter(pc.equal(mondays, first)).sort_by("event_time")
             pq.write_table(part, temporary, compression="zstd")
 
 
-def already_there(out: Path, wanted: dict[str, Any]) -> int:
-    """Return the number of weeks of the wanted platform in ``out``; raise for other content."""
+def already_there(out: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest of the wanted platform in ``out``, or {}; raise for other content."""
     if not out.exists():
-        return 0
+        return {}
     if not out.is_dir():
         raise SettingsError(f"{out} is a file; simulate writes a directory")
     if not (out / MANIFEST).exists():
@@ -108,10 +104,10 @@ def already_there(out: Path, wanted: dict[str, Any]) -> int:
             raise SettingsError(
                 f"{out} holds other files ({foreign[0]}, ...); simulate into an empty directory"
             )
-        return 0
-    found = read_json(out / MANIFEST)
+        return {}
+    found: dict[str, Any] = read_json(out / MANIFEST)
     if any(found.get(key) != wanted.get(key) for key in ("platform", "start", "label_delay")):
         raise SettingsError(
             f"{out} holds another simulation; remove it or choose another directory, nothing was overwritten"
         )
-    return int(found["weeks"])
+    return found

@@ -13,7 +13,6 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -44,30 +43,26 @@ def serve(home: Path, variables: dict[str, str], airflow_port: int, mlflow_port:
         "dag-processor": ["airflow", "dag-processor"],
         "triggerer": ["airflow", "triggerer", "--skip-serve-logs"],
     }  # fmt: skip
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # as Ctrl-C: KeyboardInterrupt
     children: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, command in commands.items():
             children[name] = _start(name, command, home, variables)
         click.echo("Starting Airflow and MLflow (about half a minute) …")
-        _wait_for(f"http://127.0.0.1:{airflow_port}/api/v2/monitor/health", children)
-        _wait_for(f"http://127.0.0.1:{mlflow_port}/health", children)
+        _wait_for(f"http://127.0.0.1:{airflow_port}/api/v2/monitor/health", children, home)
+        _wait_for(f"http://127.0.0.1:{mlflow_port}/health", children, home)
         user, password = _login(home)
         click.echo(f"Airflow  http://127.0.0.1:{airflow_port}   log in as {user} with password {password}")
         click.echo(f"MLflow   http://127.0.0.1:{mlflow_port}   no login, loopback only")
         click.echo("Ctrl-C stops both.")
-        while all(child.poll() is None for child in children.values()):
+        while True:
+            _require_alive(children, home)
             time.sleep(0.5)
-        _report_death(children, home)
     except KeyboardInterrupt:
         click.echo("\nStopping …")
     finally:
         stop(children)
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _secret(home: Path) -> str:
@@ -104,11 +99,17 @@ def _start(name: str, command: list[str], home: Path, variables: dict[str, str])
         )
 
 
-def _wait_for(url: str, children: dict[str, subprocess.Popen[bytes]]) -> None:
+def _require_alive(children: dict[str, subprocess.Popen[bytes]], home: Path) -> None:
+    for name, child in children.items():
+        if child.poll() is not None:
+            log = home / "airflow" / f"{name}.log"
+            raise SlcError(f"{name} ended with code {child.returncode}; see {log}")
+
+
+def _wait_for(url: str, children: dict[str, subprocess.Popen[bytes]], home: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
-        if any(child.poll() is not None for child in children.values()):
-            return
+        _require_alive(children, home)
         try:
             with urllib.request.urlopen(url, timeout=2):  # noqa: S310 - a loopback address of ours
                 return
@@ -124,35 +125,21 @@ def _login(home: Path) -> tuple[str, str]:
     return str(user), str(password)
 
 
-def _report_death(children: dict[str, subprocess.Popen[bytes]], home: Path) -> None:
-    for name, child in children.items():
-        if child.poll() is not None:
-            raise SlcError(
-                f"{name} ended with code {child.returncode}; see {home / 'airflow' / f'{name}.log'}"
-            )
-
-
 def stop(children: dict[str, subprocess.Popen[bytes]]) -> None:
     """Stop every child's process group: SIGTERM, then SIGKILL."""
     for sig in (signal.SIGTERM, signal.SIGKILL):
         for child in children.values():
-            _signal_group(child.pid, sig)
+            _signal(child, sig)
         deadline = time.monotonic() + STOP_TIMEOUT
-        while time.monotonic() < deadline and any(_group_alive(child) for child in children.values()):
+        while time.monotonic() < deadline and any(_signal(child, 0) for child in children.values()):
             time.sleep(0.2)
 
 
-def _signal_group(group: int, sig: signal.Signals) -> None:
-    try:
-        os.killpg(group, sig)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def _group_alive(child: subprocess.Popen[bytes]) -> bool:
+def _signal(child: subprocess.Popen[bytes], number: int) -> bool:
+    """Signal a child's process group (0: only look); return False if it has no process left."""
     child.poll()
     try:
-        os.killpg(child.pid, 0)
+        os.killpg(child.pid, number)
     except (ProcessLookupError, PermissionError):
         return False
     return True

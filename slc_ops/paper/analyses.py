@@ -117,10 +117,7 @@ def _mean_rows(rows: Rows) -> Rows:
 
 
 def ladder(
-    calibration: InteractionLog,
-    test: InteractionLog,
-    options: FitOptions,
-    history: InteractionLog | None = None,
+    calibration: InteractionLog, test: InteractionLog, options: FitOptions, history: InteractionLog | None
 ) -> Rows:
     """Score every method that the files allow."""
     found = compare(calibration, test, history=history, options=options)
@@ -177,15 +174,12 @@ def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[s
 
 def prior_variance(calibration: InteractionLog, test: InteractionLog, options: FitOptions) -> Rows:
     """Run the sweep with the files' backbone and with the paper's constant one."""
-    own = sweeps.prior_variance_sweep(calibration, test, options=options)
-    constant = sweeps.mean_label_logit(calibration)
-    same = sweeps.prior_variance_sweep(
-        sweeps.with_constant_backbone(calibration, constant),
-        sweeps.with_constant_backbone(test, constant),
-        options=options,
-    )
-    return [{"backbone": "own", **row} for row in trimmed(own)] + [
-        {"backbone": "constant", **row} for row in trimmed(same)
+    logit = sweeps.mean_label_logit(calibration)
+    constant = [sweeps.with_constant_backbone(log, logit) for log in (calibration, test)]
+    return [
+        {"backbone": name, **row}
+        for name, pair in {"own": (calibration, test), "constant": constant}.items()
+        for row in trimmed(sweeps.prior_variance_sweep(*pair, options=options))
     ]
 
 

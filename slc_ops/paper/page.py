@@ -2,13 +2,17 @@
 
 import csv
 import io
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.text import MISSING, count, number
 from slc_ops.evidence.uncertainty import Interval
-from slc_ops.paper.analyses import SETTINGS
+from slc_ops.paper.analyses import SETTINGS, Rows
 from slc_ops.reporting.figures.forests import Row, forest
 from slc_ops.reporting.style import (
     ACCENT,
@@ -21,8 +25,6 @@ from slc_ops.reporting.style import (
     save,
     styled,
 )
-
-Rows = list[dict[str, Any]]
 
 TITLES = {
     "ladder": "Every method on the test rows",
@@ -116,16 +118,20 @@ def _text(name: str, value: Any) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
-def draw_all(directory: Path, tables: dict[str, Rows]) -> set[str]:
+def draw_all(directory: Path, tables: dict[str, Rows]) -> list[str]:
     """Draw every figure that has a table; return their names."""
-    drawn = set()
-    for name, draw in (("over_time", draw_over_time), ("density", draw_density),
-                       ("calibration_fraction", draw_fraction), ("prior_variance", draw_variance),
-                       ("regime_1pl", draw_regime), ("regime_2pl", draw_regime)):  # fmt: skip
-        if tables.get(name):
-            with styled(name):
-                save(draw(tables[name]), directory / name, TITLES[name])
-            drawn.add(name)
+    figures: dict[str, Callable[[Rows], Any]] = {
+        "over_time": draw_over_time,
+        "density": draw_density,
+        "calibration_fraction": partial(draw_sweep, label="share of calibration rows", other="platt"),
+        "prior_variance": partial(draw_sweep, label="prior variance", other="base", log=True),
+        "regime_1pl": draw_regime,
+        "regime_2pl": draw_regime,
+    }
+    drawn = [name for name in figures if tables.get(name)]
+    for name in drawn:
+        with styled(name):
+            save(figures[name](tables[name]), directory / name, TITLES[name])
     return drawn
 
 
@@ -143,7 +149,7 @@ def draw_over_time(rows: Rows) -> Any:
     for axis, (title, lines) in zip(axes, panels, strict=True):
         ends = []
         for name, colour, style, width in lines:
-            y = [_number(row[f"{name}_auc"]) for row in rows]
+            y = np.array([row[f"{name}_auc"] for row in rows], dtype=float)  # None becomes NaN
             axis.plot(x, y, color=colour, linestyle=style, linewidth=width)
             ends.append((x[-1], y[-1], name, colour))
         axis.set_title(title)
@@ -184,22 +190,9 @@ def _interval(row: dict[str, Any], name: str) -> Interval:
     return Interval(middle, middle - sd, middle + sd)
 
 
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def draw_fraction(rows: Rows) -> Any:
-    """Draw AUC and NLL of SLC and Platt by the share of calibration rows."""
-    return _two_lines(rows, "share of calibration rows", "slc", "platt", log=False)
-
-
-def draw_variance(rows: Rows) -> Any:
-    """Draw AUC and NLL by prior variance, with the files' backbone."""
-    own = [row for row in rows if row["backbone"] == "own"]
-    return _two_lines(own, "prior variance", "slc", "base", log=True)
-
-
-def _two_lines(rows: Rows, label: str, name: str, other: str, *, log: bool) -> Any:
+def draw_sweep(rows: Rows, label: str, other: str, *, log: bool = False) -> Any:
+    """Draw AUC and NLL of SLC and another method by the value of a sweep, with the files' backbone."""
+    rows = [row for row in rows if row.get("backbone", "own") == "own"]
     figure, axes = new_figure(2.8, 2, width=6.6)
     x = [row["value"] for row in rows]
     for axis, metric in zip(axes, ("auc", "nll"), strict=True):
@@ -209,7 +202,7 @@ def _two_lines(rows: Rows, label: str, name: str, other: str, *, log: bool) -> A
         axis.set_xlabel(label + (", log scale" if log else ""))
         if log:
             axis.set_xscale("log")
-        for text, column, colour in ((name, metric, ACCENT), (other, f"{other}_{metric}", MUTED)):
+        for text, column, colour in (("slc", metric, ACCENT), (other, f"{other}_{metric}", MUTED)):
             label_end(axis, x[-1], rows[-1][column], text, colour)
         axis.margins(x=0.2)
     return figure

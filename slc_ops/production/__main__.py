@@ -9,7 +9,11 @@ import click
 
 from slc_ops.base.console import run_app
 from slc_ops.base.errors import SettingsError
-from slc_ops.production.health import SERVICES
+from slc_ops.production import compose
+from slc_ops.production.checks import check_servers, check_surroundings, write_auth_file
+from slc_ops.production.health import SERVICES, unhealthy_reason
+from slc_ops.production.init import initialise
+from slc_ops.production.stores import restore_artifacts, save_artifacts
 from slc_ops.settings.environment import ServiceVariables
 
 anything = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -25,8 +29,6 @@ def app() -> None:
 @click.option("--only-databases", is_flag=True, help="End at users and empty databases, for a restore.")
 def init(only_databases: bool) -> None:
     """Prepare databases, schemas and logins; a repeated run is safe."""
-    from slc_ops.production.init import initialise
-
     initialise(os.environ, lambda text: click.echo(f"init: {text}"), only_databases=only_databases)
 
 
@@ -34,16 +36,10 @@ def init(only_databases: bool) -> None:
 @command_argument
 def run(command: tuple[str, ...]) -> None:
     """Check this service's environment, then execute COMMAND."""
-    from slc_ops.production.checks import check_servers, check_surroundings, write_auth_file
-
     check_surroundings(os.environ)
     check_servers(os.environ)
     write_auth_file(os.environ)
-    sys.stdout.flush()
-    try:
-        os.execvp(command[0], command)  # noqa: S606 - the command is from the compose file, no shell
-    except OSError as error:
-        raise SettingsError(f"cannot run {command[0]!r}: {error.strerror}") from None
+    compose.execute(list(command), os.environ)
 
 
 def host_options(function: Any) -> Any:
@@ -65,9 +61,7 @@ def host_options(function: Any) -> Any:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def service(compose_file: Path, env_file: Path, show: bool, name: str, arguments: tuple[str, ...]) -> None:
     """Run the service NAME of the compose file on this host; ARGUMENTS are added to its command."""
-    from slc_ops.production.compose import read_env_file, read_service
-
-    found = read_service(compose_file, name, read_env_file(env_file))
+    found = compose.read_service(compose_file, name, compose.read_env_file(env_file))
     if show:
         for key, value in found.shown().items():
             click.echo(f"{key}={value}")
@@ -82,9 +76,7 @@ def service(compose_file: Path, env_file: Path, show: bool, name: str, arguments
 @command_argument
 def exec_(compose_file: Path, env_file: Path, name: str, command: tuple[str, ...]) -> None:
     """Run COMMAND on this host with the variables of the service NAME."""
-    from slc_ops.production.compose import read_env_file, read_service
-
-    read_service(compose_file, name, read_env_file(env_file)).exec(list(command))
+    compose.read_service(compose_file, name, compose.read_env_file(env_file)).exec(list(command))
 
 
 @app.command()
@@ -92,12 +84,9 @@ def exec_(compose_file: Path, env_file: Path, name: str, command: tuple[str, ...
 @click.option("--digests", is_flag=True, help="Refuse an image that is not named by its digest.")
 def images(compose_file: Path, env_file: Path, digests: bool) -> None:
     """List the images of this installation; refuse a floating name."""
-    from slc_ops.production.compose import images as listed
-    from slc_ops.production.compose import is_pinned, read_env_file
-
-    settings = read_env_file(env_file) if env_file.exists() else {}
-    for name, image in listed(compose_file, settings).items():
-        pinned = is_pinned(image)
+    settings = compose.read_env_file(env_file) if env_file.exists() else {}
+    for name, image in compose.images(compose_file, settings).items():
+        pinned = compose.is_pinned(image)
         click.echo(f"{name}: {image} ({'by digest' if pinned else 'by version'})")
         if digests and not pinned:
             raise SettingsError(f"{image} of {name} is named by version, not by digest; docs/settings.md")
@@ -107,8 +96,6 @@ def images(compose_file: Path, env_file: Path, digests: bool) -> None:
 @click.argument("name", type=click.Choice(SERVICES))
 def healthy(name: str) -> None:
     """Exit 0 if the service NAME is healthy, 1 with a reason otherwise."""
-    from slc_ops.production.health import unhealthy_reason
-
     if reason := unhealthy_reason(name, os.environ):
         click.echo(reason, err=True)
         sys.exit(1)
@@ -119,8 +106,6 @@ def healthy(name: str) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 def artifacts(direction: str, directory: Path) -> None:
     """Copy the artifact store into DIRECTORY (save), or DIRECTORY into it (restore)."""
-    from slc_ops.production.stores import restore_artifacts, save_artifacts
-
     copy = save_artifacts if direction == "save" else restore_artifacts
     click.echo(f"artifacts: {copy(os.environ, directory)} files")
 

@@ -7,19 +7,11 @@ address needs the broker. The message names the setting.
 import os
 import tempfile
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from slc_ops.base.passwords import check_secrets
 from slc_ops.production import schemas
-from slc_ops.production.stores import (
-    check_broker,
-    check_bucket,
-    check_database,
-    check_schema,
-    check_space,
-    retry_until_ready,
-)
+from slc_ops.production.stores import check_broker, check_bucket, check_schema, check_space, connect
 from slc_ops.settings.environment import ServiceVariables
 
 SCHEMAS = {
@@ -50,14 +42,19 @@ def check_servers(environment: Mapping[str, str]) -> None:
     """Check the databases' versions, the broker and the artifact store."""
     for name, wanted in SCHEMAS.items():
         for schema in wanted if name in environment else ():
-            retry_until_ready(partial(check_schema, environment[name], schema))
+            check_schema(environment[name], schema)
     if RESULTS in environment:
-        retry_until_ready(partial(check_database, environment[RESULTS]))
+        connect(environment[RESULTS]).close()
+    check_broker_and_artifacts(environment)
+
+
+def check_broker_and_artifacts(environment: Mapping[str, str], *, create: bool = False) -> None:
+    """Check the broker and the artifact store, whose bucket is created on request."""
     if "AIRFLOW__CELERY__BROKER_URL" in environment:
-        retry_until_ready(partial(check_broker, environment["AIRFLOW__CELERY__BROKER_URL"]))
+        check_broker(environment["AIRFLOW__CELERY__BROKER_URL"])
     if "MLFLOW_ARTIFACTS_DESTINATION" in environment:
-        destination = environment["MLFLOW_ARTIFACTS_DESTINATION"]
-        retry_until_ready(partial(check_bucket, destination, environment.get("MLFLOW_S3_ENDPOINT_URL")))
+        endpoint = environment.get("MLFLOW_S3_ENDPOINT_URL")
+        check_bucket(environment["MLFLOW_ARTIFACTS_DESTINATION"], endpoint, create=create)
 
 
 def write_auth_file(environment: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import make_directory
 from slc_ops.base.passwords import secrets_in
 
-ENTRYPOINT = [sys.executable, "-m", "slc_ops.production", "run"]
+ENTRYPOINT = ["python", "-m", "slc_ops.production", "run"]
 """The entry point of the Dockerfile: check, then execute the command."""
 
 ON_ONE_HOST = {
@@ -38,7 +38,6 @@ _VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Za-z_]\w*)(?:(:[-?])([^}]*))?\})")
 class Service:
     """A service's command and its variables, which extend those of the host."""
 
-    name: str
     command: list[str]
     environment: dict[str, str]
 
@@ -54,10 +53,16 @@ class Service:
         """Replace this process by a command with the service's variables."""
         for name in DIRECTORIES:
             make_directory(Path(self.environment[name]))
-        try:
-            os.execvpe(command[0], command, os.environ | self.environment)  # noqa: S606 - no shell
-        except OSError as error:
-            raise SettingsError(f"cannot run {command[0]!r}: {error.strerror}") from None
+        execute(command, os.environ | self.environment)
+
+
+def execute(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by a command."""
+    sys.stdout.flush()
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606 - no shell
+    except OSError as error:
+        raise SettingsError(f"cannot run {command[0]!r}: {error.strerror}") from None
 
 
 def read_service(file: Path, name: str, settings: Mapping[str, str]) -> Service:
@@ -67,15 +72,13 @@ def read_service(file: Path, name: str, settings: Mapping[str, str]) -> Service:
     if name not in ours:
         raise SettingsError(f"no service {name!r} of ours in {file}; it has {', '.join(ours)}")
     entry: dict[str, Any] = services[name]
-    variables = ON_ONE_HOST | _places(file.parent.absolute(), settings) | dict(settings)
-    entrypoint = [_word(word) for word in entry["entrypoint"]] if "entrypoint" in entry else ENTRYPOINT
-    return Service(
-        name=name,
-        command=[*entrypoint, *(interpolate(word, variables) for word in entry["command"])],
-        environment=_places(file.parent.absolute(), settings)
-        | _extra(file.parent, entry)
-        | {key: interpolate(str(value), variables) for key, value in entry["environment"].items()},
-    )
+    places = _places(file.parent.absolute(), settings)
+    variables = ON_ONE_HOST | places | dict(settings)
+    entrypoint = entry.get("entrypoint", ENTRYPOINT)
+    command = [sys.executable if word == "python" else word for word in entrypoint]
+    command += [interpolate(word, variables) for word in entry["command"]]
+    given = {key: interpolate(str(value), variables) for key, value in entry["environment"].items()}
+    return Service(command, places | _extra(file.parent, entry) | given)
 
 
 def interpolate(text: str, variables: Mapping[str, str]) -> str:
@@ -136,10 +139,6 @@ def _extra(root: Path, entry: dict[str, Any]) -> dict[str, str]:
     """Return the variables of the service's env files; missing files are ignored."""
     files = [root / each["path"] for each in entry.get("env_file", [])]
     return {name: value for file in files if file.exists() for name, value in read_env_file(file).items()}
-
-
-def _word(word: str) -> str:
-    return sys.executable if word == "python" else word
 
 
 _DIGEST = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")

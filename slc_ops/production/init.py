@@ -6,11 +6,10 @@ always follow the environment: to rotate one, change it there and run init again
 
 import subprocess
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from slc_ops.base.errors import RegistryError, SettingsError, SlcError
-from slc_ops.production.checks import check_servers, check_surroundings
-from slc_ops.production.stores import check_broker, check_bucket, ensure_databases, retry_until_ready
+from slc_ops.production.checks import check_broker_and_artifacts, check_servers, check_surroundings
+from slc_ops.production.stores import ensure_databases
 
 AIRFLOW_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 MLFLOW_DATABASE = "MLFLOW_BACKEND_STORE_URI"
@@ -48,14 +47,9 @@ def initialise(
     tell("checking secrets and volumes")
     check_surroundings(environment)
     tell("checking the broker and the artifact store")
-    retry_until_ready(partial(check_broker, environment["AIRFLOW__CELERY__BROKER_URL"]))
-    endpoint = environment.get("MLFLOW_S3_ENDPOINT_URL")
-    retry_until_ready(
-        partial(check_bucket, environment["MLFLOW_ARTIFACTS_DESTINATION"], endpoint, create=True)
-    )
+    check_broker_and_artifacts(environment, create=True)
     tell("databases and their users")
-    urls = [environment[name] for name in DATABASES]
-    retry_until_ready(partial(ensure_databases, environment["POSTGRES_ADMIN_URL"], urls))
+    ensure_databases(environment["POSTGRES_ADMIN_URL"], [environment[name] for name in DATABASES])
     if only_databases:
         return
     tell("schema of the ledger")
@@ -65,14 +59,11 @@ def initialise(
     tell("schema of MLflow")
     _migrate_mlflow(environment[MLFLOW_DATABASE])
     tell("logins")
-    service = environment["MLFLOW_TRACKING_USERNAME"]
-    ensure_mlflow_users(
-        environment[MLFLOW_DATABASE],
-        {
-            ADMIN: environment["MLFLOW_AUTH_ADMIN_PASSWORD"],
-            service: environment["MLFLOW_TRACKING_PASSWORD"],
-        },
-    )
+    users = {
+        ADMIN: environment["MLFLOW_AUTH_ADMIN_PASSWORD"],
+        environment["MLFLOW_TRACKING_USERNAME"]: environment["MLFLOW_TRACKING_PASSWORD"],
+    }
+    ensure_mlflow_users(environment[MLFLOW_DATABASE], users)
     ensure_airflow_admin(environment["AIRFLOW_ADMIN_PASSWORD"])
     check_servers(environment)
     tell("done")

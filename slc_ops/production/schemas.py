@@ -27,7 +27,20 @@ class Schema:
         spec = importlib.util.find_spec(self.package)
         if spec is None or not spec.submodule_search_locations:
             raise SettingsError(f"{self.package} is not installed here; install slc-ops[production]")
-        return _head(Path(spec.submodule_search_locations[0]) / self.versions)
+        directory = Path(spec.submodule_search_locations[0]) / self.versions
+        revisions: set[str] = set()
+        replaced: set[str] = set()
+        for path in directory.glob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            revisions.update(re.findall(r'^revision(?:: str)?\s*=\s*["\'](\w+)["\']', text, re.MULTILINE))
+            for line in re.findall(r"^down_revision[^=\n]*=(.*)$", text, re.MULTILINE):
+                replaced.update(re.findall(r'["\'](\w+)["\']', line))
+        heads = revisions - replaced
+        if len(heads) != 1:
+            raise SettingsError(
+                f"{directory} holds {len(heads)} newest migrations, expected one: {sorted(heads)}"
+            )
+        return heads.pop()
 
 
 AIRFLOW = Schema("Airflow", "airflow", "migrations/versions", "alembic_version")
@@ -49,19 +62,3 @@ def compare(schema: Schema, found: str | None) -> None:
         f"the schema of {schema.owner} is at revision {found}, this version needs {schema.head}; "
         "after an upgrade run init, after a downgrade restore the backup made before it"
     )
-
-
-def _head(directory: Path) -> str:
-    revisions: set[str] = set()
-    replaced: set[str] = set()
-    for path in directory.glob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        revisions.update(re.findall(r'^revision(?:: str)?\s*=\s*["\'](\w+)["\']', text, re.MULTILINE))
-        for line in re.findall(r"^down_revision[^=\n]*=(.*)$", text, re.MULTILINE):
-            replaced.update(re.findall(r'["\'](\w+)["\']', line))
-    heads = revisions - replaced
-    if len(heads) != 1:
-        raise SettingsError(
-            f"{directory} holds {len(heads)} newest migrations, expected one: {sorted(heads)}"
-        )
-    return heads.pop()

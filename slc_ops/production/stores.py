@@ -9,8 +9,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from slc_ops.base.errors import SettingsError, SourceUnavailable
@@ -19,6 +20,8 @@ from slc_ops.production.schemas import Schema, compare
 if TYPE_CHECKING:
     import psycopg
 
+P = ParamSpec("P")
+T = TypeVar("T")
 TRIES = 10
 PAUSE = 2.0
 FINAL = re.compile(r"password authentication failed|does not exist|permission denied")
@@ -44,17 +47,21 @@ def shown(url: str) -> str:
     return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def retry_until_ready(what: Callable[[], None]) -> None:
+def retried(call: Callable[P, T]) -> Callable[P, T]:
     """Retry for some time: after a reboot the servers may start later than this process."""
-    for left in reversed(range(TRIES)):
-        try:
-            return what()
-        except SourceUnavailable:
-            if not left:
-                raise
+
+    @wraps(call)
+    def patient(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(TRIES - 1):
+            with suppress(SourceUnavailable):
+                return call(*args, **kwargs)
             time.sleep(PAUSE)
+        return call(*args, **kwargs)
+
+    return patient
 
 
+@retried
 def connect(url: str) -> "psycopg.Connection":
     """Connect to PostgreSQL; errors name server, database and user."""
     import psycopg
@@ -70,11 +77,6 @@ def connect(url: str) -> "psycopg.Connection":
         ) from None
 
 
-def check_database(url: str) -> None:
-    """Check that the database accepts the login; its tables are not checked."""
-    connect(url).close()
-
-
 def check_schema(url: str, schema: Schema) -> None:
     """Check that the database is reachable and at this code's revision."""
     import psycopg
@@ -88,6 +90,7 @@ def check_schema(url: str, schema: Schema) -> None:
     compare(schema, None if found is None else str(found[0]))
 
 
+@retried
 def check_broker(url: str) -> None:
     """Check that Redis accepts our password."""
     import redis
@@ -103,6 +106,7 @@ def check_broker(url: str) -> None:
         ) from None
 
 
+@retried
 def check_bucket(destination: str, endpoint: str | None, *, create: bool = False) -> None:
     """Check access to the artifact store's bucket; destinations other than S3 are skipped."""
     parts = urlsplit(destination)
@@ -115,8 +119,7 @@ def check_bucket(destination: str, endpoint: str | None, *, create: bool = False
     options = Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 1})
     try:
         client = boto3.client("s3", endpoint_url=endpoint or None, config=options)
-        present = {bucket["Name"] for bucket in client.list_buckets()["Buckets"]} if create else None
-        if present is not None and parts.netloc not in present:
+        if create and parts.netloc not in {bucket["Name"] for bucket in client.list_buckets()["Buckets"]}:
             client.create_bucket(Bucket=parts.netloc)
         client.head_bucket(Bucket=parts.netloc)
     except (BotoCoreError, ClientError) as error:
@@ -140,36 +143,22 @@ def check_space(directory: Path, megabytes: int) -> None:
 
 def ensure_databases(admin_url: str, urls: Iterable[str]) -> None:
     """Create the databases and users of the URLs; only its user may connect to a database."""
+    from psycopg import sql
+
     with connect(admin_url) as connection:
         for url in urls:
             parts = urlsplit(plain_url(url))
-            user, password = str(parts.username), str(parts.password)
-            _ensure_user(connection, user, password)
-            _ensure_database(connection, parts.path.strip("/"), user)
-
-
-def _ensure_user(connection: "psycopg.Connection", user: str, password: str) -> None:
-    from psycopg import sql
-
-    found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [user]).fetchone()
-    if not found:
-        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(user)))
-    # Send the SCRAM verifier, because the server may log the statement.
-    verifier = connection.pgconn.encrypt_password(password.encode(), user.encode(), b"scram-sha-256").decode()
-    connection.execute(
-        sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(user), sql.Literal(verifier))
-    )
-
-
-def _ensure_database(connection: "psycopg.Connection", name: str, owner: str) -> None:
-    from psycopg import sql
-
-    found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
-    if not found:
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(owner))
-        )
-    connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
+            name, password, database = str(parts.username), str(parts.password), parts.path.strip("/")
+            user, owned = sql.Identifier(name), sql.Identifier(database)
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name]).fetchone():
+                connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(user))
+            # Send the SCRAM verifier, because the server may log the statement.
+            encrypted = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256")
+            verifier = sql.Literal(encrypted.decode())
+            connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(user, verifier))
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
+                connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(owned, user))
+            connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(owned))
 
 
 def save_artifacts(environment: Mapping[str, str], directory: Path) -> int:

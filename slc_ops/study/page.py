@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.files import replacing_directory, write_json, write_text
-from slc_ops.base.text import MISSING, count
+from slc_ops.base.text import count, number
+from slc_ops.paper.analyses import Rows
 from slc_ops.paper.page import as_csv, draw_all
 from slc_ops.study import published
 from slc_ops.study.run import Study
-from slc_ops.study.tables import Rows, of_backbones, over_backbones, study_tables
+from slc_ops.study.tables import of_backbones, over_backbones, study_tables
 
-GAINS = {"gain": ("gain",), "calibration_fraction": ("gain",)}
-"""Columns of other tables that are shown in points (hundredths of AUC); in ``density`` all are."""
 TITLES = {
     "auc": "AUC by method and backbone (Table 2)",
     "nll": "NLL by method and backbone (Table 3)",
@@ -78,7 +77,7 @@ def how_it_was_done(study: Study) -> str:
         else "The epoch is chosen by AUC on the calibration rows, as the authors' program does. The "
         "correction is fitted to the same rows, so it sees a backbone that suits them better than later rows."
     )
-    brackets = "Figures in brackets are the paper's. " if published.NAMES.get(study.dataset or "") else ""
+    brackets = "Figures in brackets are the paper's. " if study.dataset in published.NAMES else ""
     return (
         "Each user's first 60 % of rows are train, the next 20 % calibration, the last 20 % test. "
         f"{chosen} ± is the standard deviation over seeds; of the mean, the average of the backbones' "
@@ -98,7 +97,7 @@ def differences(study: Study) -> str:
         "between answers if `event_time` is a count.",
         "- The paper's means are over five backbones and three seeds.",
     ]
-    if published.NAMES.get(study.dataset or "") == "AS17":
+    if study.dataset == "assistments2017":
         lines.append("- The paper's Table 2 has 0.6837 for `platt_time`; its table by backbone gives 0.6816.")
     if few:
         lines.append(f"- Not trained here: {', '.join(few)}; the mean is over the others.")
@@ -153,7 +152,7 @@ def _cell(name: str, row: Mapping[str, Any], column: str, plus_minus: str) -> st
     value = row.get(column)
     if isinstance(value, str):
         return _escaped(value) if "$" in plus_minus else value
-    points = name == "density" or column in GAINS.get(name, ())
+    points = name == "density" or column == "gain"  # hundredths of AUC
     digits = 2 if points else 1 if column == "CPU minutes" else 4
     text = _figure(value, digits, points)
     if row.get(f"{column}_sd") is not None:
@@ -164,11 +163,9 @@ def _cell(name: str, row: Mapping[str, Any], column: str, plus_minus: str) -> st
 
 
 def _figure(value: float | None, digits: int, points: bool) -> str:
-    if value is None:
-        return MISSING
-    if isinstance(value, int) or (abs(value) >= 1 and float(value).is_integer()):
+    if isinstance(value, int) or (value is not None and abs(value) >= 1 and value.is_integer()):
         return count(value)
-    return f"{100 * value if points else value:.{digits}f}".replace("-", "−")
+    return number(100 * value if value is not None and points else value, digits)
 
 
 def _escaped(text: str) -> str:

@@ -12,7 +12,10 @@ FEW_SKILLS = 128
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network, its sizes and its training: Adam's rate, windows per step, maximum epochs, patience."""
+    """A network, its sizes and its training: Adam's rate, windows per step, maximum epochs, patience.
+
+    A network ignores sizes that it does not need.
+    """
 
     name: str
     sees_items: bool
@@ -37,11 +40,8 @@ class Backbone:
 
     def network(self, skills: int, items: int) -> Any:
         """Return the network with initial weights from PyTorch's global generator."""
-        from slc_ops.study.backbones.parts import Sizes
-
         module = importlib.import_module(f"slc_ops.study.backbones.{self.name}")
-        sizes = Sizes(self.width, self.heads, self.memory, self.length, self.dropout)
-        return getattr(module, self.name.upper())(skills, items, sizes)
+        return getattr(module, self.name.upper())(skills, items, self)
 
 
 BACKBONES = {

@@ -20,7 +20,7 @@ from slc_ops.base.digests import digest_file
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import make_directory, read_json, replacing, typed_storage, write_json
 from slc_ops.methods import FitOptions
-from slc_ops.paper import analyses
+from slc_ops.paper.analyses import Rows, analyse
 from slc_ops.paper.datasets.ingest import REPORT as INGESTED
 from slc_ops.rows.interactions import InteractionLog, read_history
 from slc_ops.study.registry import BACKBONES, Backbone
@@ -28,9 +28,7 @@ from slc_ops.study.sequences import CALIBRATION, CHOICE, TEST, Sequences, read_s
 from slc_ops.study.trainer import Settings, train
 
 Tell = Callable[[str], None]
-Rows = list[dict[str, Any]]
 TRAINING = "training.json"
-ORDER = tuple(BACKBONES)
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ def study(
             _train(sequences, backbone, seed, settings, out / f"{backbone.name}-{seed}", tell)
     begun = time.process_time()
     runs = []
-    for report in sorted(out.glob(f"*/{TRAINING}"), key=_place):
+    for report in sorted(out.glob(f"*/{TRAINING}")):
         training = read_json(report)
         name, seed = training["backbone"]["name"], training["seed"]
         if (training["data"], training["choose_epoch"]) != (sequences.digest(), settings.choose_epoch):
@@ -84,28 +82,30 @@ def study(
         calibration, test = (
             InteractionLog.read(report.with_name(f"{part}.parquet")) for part in ("calibration", "test")
         )
-        tables = analyses.analyse(calibration, test, history=read_history(history, {}), options=FitOptions())
+        tables = analyse(calibration, test, history=read_history(history, {}), options=FitOptions())
         runs.append(Run(name, seed, training, tables))
+    runs.sort(key=lambda run: (tuple(BACKBONES).index(run.backbone), run.seed))
     known = source / INGESTED
     if dataset is None and known.exists():
         dataset = read_json(known).get("dataset")
     return Study(source.name, dataset, counts, settings, runs, time.process_time() - begun)
 
 
-def _place(report: Path) -> tuple[int, int]:
-    name, _, seed = report.parent.name.rpartition("-")
-    return (ORDER.index(name) if name in ORDER else len(ORDER), int(seed) if seed.isdigit() else 0)
-
-
 def _train(
     sequences: Sequences, backbone: Backbone, seed: int, settings: Settings, directory: Path, tell: Tell
 ) -> None:
     """Train an unfinished run; write its logits and its training report."""
+    kind = {"data": sequences.digest(), "backbone": asdict(backbone), "choose_epoch": settings.choose_epoch}
     report = directory / TRAINING
     make_directory(directory, shared=True)
     if report.exists():
-        found: dict[str, Any] = read_json(report)
-        _refuse_other(found, sequences, backbone, settings, directory)
+        found = read_json(report)
+        other = [name for name, value in kind.items() if found.get(name) != value]
+        if other:
+            raise SettingsError(
+                f"{directory} holds a run with other {' and '.join(other)}; "
+                "give another --out, or remove it to begin again"
+            )
         if all(digest_file(directory / name) == digest for name, digest in found["files"].items()):
             tell(f"{backbone.name} seed {seed} is finished")
             return
@@ -120,24 +120,11 @@ def _train(
             files[name] = digest_file(directory / name)
     cpu = sum(each["cpu_seconds"] for each in trained.epochs)
     found = {
-        "backbone": asdict(backbone), "seed": seed, "choose_epoch": settings.choose_epoch,
-        "data": sequences.digest(),
+        **kind, "seed": seed,
         "epochs": trained.epochs, "chosen": trained.chosen, "parameters": trained.parameters, "files": files,
         "cpu_minutes": cpu / 60, "cpu_minutes_now": (time.process_time() - begun) / 60, "peak_mb": _peak_mb(),
     }  # fmt: skip
     write_json(report, found, shared=True)
-
-
-def _refuse_other(
-    found: dict[str, Any], sequences: Sequences, backbone: Backbone, settings: Settings, directory: Path
-) -> None:
-    wanted = {"data": sequences.digest(), "backbone": asdict(backbone), "choose_epoch": settings.choose_epoch}
-    other = [name for name, value in wanted.items() if found.get(name) != value]
-    if other:
-        raise SettingsError(
-            f"{directory} holds a run with other {' and '.join(other)}; "
-            "give another --out, or remove it to begin again"
-        )
 
 
 def _write(

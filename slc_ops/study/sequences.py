@@ -55,17 +55,13 @@ class Sequences:
 
     def spans(self, first_part: int, last_part: int) -> Ints:
         """Return first and end row of each user's rows in these parts, if the user has any."""
-        ends = np.cumsum(np.bincount(self._user(), minlength=len(self.first) - 1))
-        before, until = (
-            np.bincount(self._user()[self.part < limit], minlength=len(ends))
-            for limit in (first_part, last_part + 1)
-        )
-        begin = ends - np.diff(self.first)
-        found = np.stack([begin + before, begin + until], axis=1)
+        begin, end = self.first[:-1], self.first[1:]
+        edges = []
+        for limit in (first_part, last_part + 1):
+            earlier = np.r_[0, np.cumsum(self.part < limit)]
+            edges.append(begin + earlier[end] - earlier[begin])
+        found = np.stack(edges, axis=1)
         return found[found[:, 1] > found[:, 0]]
-
-    def _user(self) -> Ints:
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     def digest(self) -> str:
         """Return the SHA-256 digest of all inputs of a network."""
@@ -73,9 +69,7 @@ class Sequences:
         return digest_bytes(np.ascontiguousarray(each).data for each in inputs)
 
 
-def read_sequences(
-    source: Path, rename: Mapping[str, str] | None = None, min_rows: int = MIN_ROWS
-) -> Sequences:
+def read_sequences(source: Path, rename: Mapping[str, str] | None = None) -> Sequences:
     """Read the sequences of a log (Parquet, CSV, Feather), or of a directory of ``slc-ops ingest``.
 
     The files of ``ingest`` keep their parts; any other log is split here by the same rule.
@@ -84,8 +78,8 @@ def read_sequences(
     if source.is_dir() and all(path.exists() for path in files):
         tables = [_read(path, rename or {}) for path in files]
         part = np.repeat(np.arange(3, dtype=np.int8), [table.num_rows for table in tables])
-        return sequences_of(pa.concat_tables(tables, promote_options="permissive"), str(source), 1, part)
-    return sequences_of(_read(source, rename or {}), str(source), min_rows)
+        return sequences_of(pa.concat_tables(tables, promote_options="permissive"), str(source), part)
+    return sequences_of(_read(source, rename or {}), str(source))
 
 
 def _read(path: Path, rename: Mapping[str, str]) -> pa.Table:
@@ -104,10 +98,12 @@ def _read(path: Path, rename: Mapping[str, str]) -> pa.Table:
     return pa.Table.from_batches(pieces).rename_columns(list(there))
 
 
-def sequences_of(
-    table: pa.Table, name: str = "the table", min_rows: int = MIN_ROWS, part: NDArray[np.int8] | None = None
-) -> Sequences:
-    """Sort, split and encode a table in the log's contract, without logits."""
+def sequences_of(table: pa.Table, name: str = "the table", part: NDArray[np.int8] | None = None) -> Sequences:
+    """Sort, split and encode a table in the log's contract, without logits.
+
+    A given split keeps all users; otherwise users with too few rows are left out.
+    """
+    min_rows = MIN_ROWS if part is None else 1
     log = InteractionLog(TableSource(table.append_column("logit", pa.array(np.zeros(table.num_rows))), name))
     user, time = log.user_codes, log.time
     assert user is not None and time is not None  # noqa: S101, PT018 - the columns exist

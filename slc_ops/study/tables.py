@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from slc_ops.paper import analyses
+from slc_ops.paper.analyses import Rows
 from slc_ops.study import published
+from slc_ops.study.registry import BACKBONES
 from slc_ops.study.run import Run
 
-Rows = list[dict[str, Any]]
 METHODS = (
     "base", "platt", "platt_time", "rescal", "rescal_iso", "naive", "slc", "slc_t", "slc_iso",
     "ridge", "slc_eb",
@@ -99,12 +100,10 @@ def by_method(
 
 def gains(each: Mapping[str, Mapping[str, Rows]], dataset: str | None) -> Rows:
     """Return the AUC gain of slc over Platt by backbone, with a flag for item parameters."""
-    from slc_ops.study.registry import BACKBONES
-
     rows = []
     for name, tables in each.items():
         area = {line["method"]: line["auc"] for line in tables["ladder"]}
-        theirs = [published.figure(dataset, name, method, "auc") for method in ("slc", "platt")]
+        slc, platt = (published.figure(dataset, name, method, "auc") for method in ("slc", "platt"))
         rows.append(
             {
                 "backbone": name,
@@ -112,7 +111,7 @@ def gains(each: Mapping[str, Mapping[str, Rows]], dataset: str | None) -> Rows:
                 "platt_auc": area["platt"],
                 "slc_auc": area["slc"],
                 "gain": area["slc"] - area["platt"],
-                "gain_paper": None if None in theirs else float(np.subtract(*theirs)),  # type: ignore[arg-type]
+                "gain_paper": None if slc is None or platt is None else slc - platt,
             }
         )
     return rows
@@ -131,10 +130,10 @@ def by_density(
     for part, observations in label.items():
         row: dict[str, Any] = {"slice": observations}
         for name, lines in columns.items():
-            found = [line for line in lines if line["slice"] == part and line["against"] == "rescal_iso"]
-            for line in found:
-                row |= {name: line["delta_auc"], f"{name}_sd": line["delta_auc_sd"]}
-        row[f"{MEAN}_paper"] = published.density(dataset, part)
+            for line in lines:
+                if (line["slice"], line["against"]) == (part, "rescal_iso"):
+                    row |= {name: line["delta_auc"], f"{name}_sd": line["delta_auc_sd"]}
+        row[f"{MEAN}_paper"] = published.DENSITY.get(dataset, {}).get(part)
         rows.append(row)
     return rows
 
@@ -148,7 +147,7 @@ def fractions(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
             "slc_auc": row["auc"],
             "gain": row["delta_auc"],
             "gain_sd": row["delta_auc_sd"],
-            "gain_paper": published.fraction(dataset, row["value"]),
+            "gain_paper": published.FRACTIONS.get(dataset, {}).get(row["value"]),
             "delta_nll": row["delta_nll"],
         }
         for row in averaged["calibration_fraction"]
@@ -159,7 +158,7 @@ def links(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
     """Return the link ablation, averaged over backbones, with the paper's figures."""
     rows = []
     for line in averaged["link"]:
-        theirs = published.link(dataset, line["link"]) or (None, None, None)
+        theirs = published.LINKS.get(dataset, {}).get(line["link"], (None, None, None))
         row: dict[str, Any] = {"link": line["link"]}
         for metric, figure in zip(("auc", "nll", "ece"), theirs, strict=True):
             row |= {metric: line[metric], f"{metric}_sd": line[f"{metric}_sd"], f"{metric}_paper": figure}

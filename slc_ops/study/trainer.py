@@ -86,8 +86,7 @@ def train(
         epochs, weights = choice.epochs + state.epochs, state.best
     network = task.network()
     network.load_state_dict(weights)
-    wanted = prediction_windows(sequences, sequences.spans(CALIBRATION, TEST), backbone.length)
-    logit = _predict(network, sequences, wanted, task.device)
+    logit = task.predict(network, CALIBRATION, TEST)
     parameters = sum(each.numel() for each in network.parameters())
     return Trained(logit, epochs, chosen, task.key, parameters)
 
@@ -119,17 +118,14 @@ class _Task:
         """Train on the parts up to ``last_part`` until AUC on ``chosen_on`` falls, or for ``epochs``."""
         import torch
 
-        sequences, backbone = self.sequences, self.backbone
+        backbone = self.backbone
         network = self.network()
         optimiser = torch.optim.Adam(network.parameters(), lr=backbone.rate)
         state = _Progress.resume(checkpoint, self.key, network, optimiser, self.tell)
-        size = backbone.windows_per_step(sequences.skills)
-        learning = training_windows(sequences.spans(TRAIN, last_part), backbone.length)
+        learning = training_windows(self.sequences.spans(TRAIN, last_part), backbone.length)
         while not state.finished(backbone, epochs):
             epoch, begun = len(state.epochs) + 1, time.process_time()
-            torch.manual_seed(self.seed * 1000 + epoch)
-            seed = [self.seed, epoch]
-            loss = _one_epoch(network, optimiser, sequences, learning, size, seed, self.device)
+            loss = self._one_epoch(network, optimiser, learning, epoch)
             if not np.isfinite(loss):
                 raise FitError(f"{backbone.name}: the loss of epoch {epoch} is {loss}; its rate is too large")
             area = None if chosen_on is None else self._area(network, chosen_on)
@@ -142,8 +138,7 @@ class _Task:
         return state
 
     def _area(self, network: Any, part: int) -> float:
-        windows = prediction_windows(self.sequences, self.sequences.spans(part, part), self.backbone.length)
-        logit = _predict(network, self.sequences, windows, self.device)
+        logit = self.predict(network, part, part)
         rows = np.flatnonzero(np.isfinite(logit))
         area = auc(self.sequences.label[rows].astype(np.int8), logit[rows]).value
         if area is None:
@@ -152,57 +147,57 @@ class _Task:
             )
         return area
 
+    def _one_epoch(self, network: Any, optimiser: Any, windows: Ints, epoch: int) -> float:
+        import torch
 
-def _one_epoch(
-    network: Any, optimiser: Any, sequences: Sequences, windows: Ints, size: int, seed: list[int], device: Any
-) -> float:
-    import torch
+        torch.manual_seed(self.seed * 1000 + epoch)
+        network.train()
+        total = rows = 0.0
+        penalty = getattr(network, "penalty", None)
+        size = self.backbone.windows_per_step(self.sequences.skills)
+        for chosen in batches(windows, size, np.random.default_rng([self.seed, epoch])):
+            batch = self._batch(chosen)
+            score = network(batch)[batch.counts]
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(
+                score, batch.label[batch.counts].to(score.dtype)
+            )
+            optimiser.zero_grad(set_to_none=True)
+            (loss if penalty is None else loss + penalty()).backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+            optimiser.step()
+            total, rows = total + float(loss.detach()) * len(score), rows + len(score)
+        return total / rows
 
-    network.train()
-    total = rows = 0.0
-    penalty = getattr(network, "penalty", None)
-    for chosen in batches(windows, size, np.random.default_rng(seed)):
-        batch = batch_of(sequences, chosen, device)
-        score = network(batch)[batch.counts]
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(
-            score, batch.label[batch.counts].to(score.dtype)
+    def predict(self, network: Any, first_part: int, last_part: int) -> NDArray[np.float64]:
+        """Return the logits of the rows in these parts; NaN elsewhere."""
+        import torch
+
+        spans = self.sequences.spans(first_part, last_part)
+        windows = prediction_windows(self.sequences, spans, self.backbone.length)
+        network.eval()
+        found = np.full(len(self.sequences.label), np.nan)
+        with torch.inference_mode():
+            for chosen in batches(windows, PREDICTED_WINDOWS):
+                batch = self._batch(chosen)
+                score = network(batch)[batch.counts].double().cpu().numpy()
+                found[np.concatenate([np.arange(at, end) for _, end, at in chosen])] = score
+        return found
+
+    def _batch(self, windows: Ints) -> Batch:
+        """Return the rows of some windows, padded at the end to the longest."""
+        import torch
+
+        begin, end, counted = windows.T
+        place = begin[:, None] + np.arange((end - begin).max())
+        inside = place < end[:, None]
+        place = np.where(inside, place, begin[:, None])
+        rows = self.sequences
+        skill, item, label, gap = (
+            torch.from_numpy(np.where(inside, column[place], 0)).to(self.device)
+            for column in (rows.skill, rows.item, rows.label, rows.gap)
         )
-        optimiser.zero_grad(set_to_none=True)
-        (loss if penalty is None else loss + penalty()).backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-        optimiser.step()
-        total, rows = total + float(loss.detach()) * len(score), rows + len(score)
-    return total / rows
-
-
-def _predict(network: Any, sequences: Sequences, windows: Ints, device: Any) -> NDArray[np.float64]:
-    """Return the logits of the scored rows in ``windows``; NaN elsewhere."""
-    import torch
-
-    network.eval()
-    found = np.full(len(sequences.label), np.nan)
-    with torch.inference_mode():
-        for chosen in batches(windows, PREDICTED_WINDOWS):
-            batch = batch_of(sequences, chosen, device)
-            score = network(batch)[batch.counts].double().cpu().numpy()
-            found[np.concatenate([np.arange(at, end) for _, end, at in chosen])] = score
-    return found
-
-
-def batch_of(sequences: Sequences, windows: Ints, device: Any = "cpu") -> Batch:
-    """Return the rows of some windows, padded at the end to the longest."""
-    import torch
-
-    begin, end, counted = windows.T
-    place = begin[:, None] + np.arange((end - begin).max())
-    inside = place < end[:, None]
-    place = np.where(inside, place, begin[:, None])
-    skill, item, label, gap = (
-        torch.from_numpy(np.where(inside, column[place], 0)).to(device)
-        for column in (sequences.skill, sequences.item, sequences.label, sequences.gap)
-    )
-    counts = torch.from_numpy(inside & (place >= counted[:, None])).to(device)
-    return Batch(skill, item, label, gap, counts)
+        counts = torch.from_numpy(inside & (place >= counted[:, None])).to(self.device)
+        return Batch(skill, item, label, gap, counts)
 
 
 @dataclass

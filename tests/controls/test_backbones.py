@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
 from slc_ops.controls import film_backbones
 from slc_ops.controls.flight_backbone import features, known, scored, train
@@ -121,8 +121,3 @@ def test_film_backbones_model_their_films_and_the_contrast_does_not(backbone: st
         return auc(later["positive"].to_numpy(), logits(later)).value or 0.0
 
     assert rank(backbone) > rank(film_backbones.CONTRAST) + 0.08
-
-
-def test_an_unknown_backbone_is_refused() -> None:
-    with pytest.raises(SettingsError, match="there are mf, ncf, users"):
-        film_backbones.train("gpt", films(100), (200, 100), seed=0)

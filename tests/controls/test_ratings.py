@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from slc_ops.base.errors import InputError
-from slc_ops.controls import wheel
+from slc_ops.controls import datasets
+from slc_ops.controls.datasets import DataNotAvailable, movielens_100k
 from slc_ops.controls.ratings import read_ratings
-from slc_ops.controls.wheel import DataNotAvailable, movielens_100k
 
 RATINGS = [(1, 10, 5, 100), (1, 11, 3, 50), (2, 10, 4, 10), (1, 12, 2, 100), (2, 11, 1, 10)]
 
@@ -91,7 +91,7 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
 def test_without_pip_a_temporary_environment_is_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wheel.importlib.util, "find_spec", lambda name: None)
-    command = wheel._pip(tmp_path)
+    monkeypatch.setattr(datasets.importlib.util, "find_spec", lambda name: None)
+    command = datasets._pip(tmp_path)
     assert Path(command[0]).is_file()
     assert Path(command[0]).is_relative_to(tmp_path)

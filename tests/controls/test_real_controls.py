@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slc_ops.base.files import read_json
-from slc_ops.controls.wheel import DataNotAvailable, movielens_100k
+from slc_ops.controls.datasets import DataNotAvailable, movielens_100k
 from slc_ops.settings.environment import Installation
 from tests.airflow.runs import run
 
@@ -65,10 +65,8 @@ def test_a_broken_decision_fails_the_dag(
 ) -> None:
     import shutil
 
-    from slc_ops.controls import observation
-
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setattr(observation, "is_ahead", lambda entries, method: False)
+    monkeypatch.setattr("slc_ops.controls.verdict.is_ahead", lambda entries, method: False)
     shutil.copytree(ratings, tmp_path / "data" / "small")
     state, tasks = run(dag("control_movielens"), data="small", backbone="mf", seed=0)
     assert state == "failed"
@@ -79,10 +77,10 @@ def test_a_broken_decision_fails_the_dag(
 def test_without_data_the_dag_reports_it_and_skips(
     installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slc_ops.controls import wheel
+    from slc_ops.controls import datasets
 
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setattr(wheel, "REQUIREMENT", "no-such-package==9.9 --hash=sha256:" + "0" * 64)
+    monkeypatch.setattr(datasets, "REQUIREMENT", "no-such-package==9.9 --hash=sha256:" + "0" * 64)
     _, tasks = run(dag("control_movielens"))
     assert {task.split("[")[0]: state for task, state in tasks.items()} == {
         "prepare": "skipped",

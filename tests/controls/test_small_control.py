@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.mlflow_client import connect
 from slc_ops.cli import app
-from slc_ops.controls import observation
 from slc_ops.controls.arms import Request
 from slc_ops.controls.run import prepare, run
 from slc_ops.settings.environment import Installation
@@ -47,7 +46,7 @@ def test_a_rule_that_never_finds_a_method_ahead_fails_the_contrast(
     installation: Installation, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setattr(observation, "is_ahead", lambda entries, method: False)
+    monkeypatch.setattr("slc_ops.controls.verdict.is_ahead", lambda entries, method: False)
     out = tmp_path / "verdict.json"
     arguments = ["control", "movielens", "--data", str(ratings), "--backbone", "mf", "--seed", "0"]
     done = CliRunner().invoke(app, [*arguments, "--json", str(out)])

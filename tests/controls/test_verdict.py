@@ -6,8 +6,7 @@ import pytest
 
 from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm
-from slc_ops.controls.observation import Observation
-from slc_ops.controls.verdict import ControlVerdict, check_arms
+from slc_ops.controls.verdict import ControlVerdict, Observation, check_arms
 from slc_ops.evidence.uncertainty import Interval
 
 WINDOW = Window.parse("2026-01-05/2026-01-12")

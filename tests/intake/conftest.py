@@ -3,7 +3,6 @@
 import logging
 import tempfile
 from collections.abc import Iterator
-from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +13,6 @@ from slc_ops.demo.population import Platform, week_of_rows
 from slc_ops.intake.manifest import WindowManifest
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
-START_US = int(WEEK.start.timestamp()) * 1_000_000
 PLATFORM = Platform(users=50, items=20, rows_per_week=500)
 
 
@@ -26,13 +24,13 @@ def ids(manifest: WindowManifest) -> list[str]:
 @pytest.fixture(scope="session")
 def rows() -> pa.Table:
     """The contract's columns, one week."""
-    return week_of_rows(PLATFORM, 0, START_US)
+    return week_of_rows(PLATFORM, 0, WEEK.start)
 
 
 @pytest.fixture(scope="session")
 def later_rows() -> pa.Table:
     """The week after it."""
-    return week_of_rows(PLATFORM, 1, START_US + int(timedelta(days=7).total_seconds()) * 1_000_000)
+    return week_of_rows(PLATFORM, 1, WEEK.end)
 
 
 @pytest.fixture(scope="session")

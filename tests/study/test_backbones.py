@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,10 +96,10 @@ def test_the_memory_is_read_before_it_is_written() -> None:
 
 def test_akt_forgets_with_distance() -> None:
     from slc_ops.study.backbones.akt import DecayingAttention
-    from slc_ops.study.backbones.parts import Sizes
 
     torch.manual_seed(0)
-    block = DecayingAttention(Sizes(width=8, heads=1, dropout=0.0), strict=True).eval()
+    sizes = replace(BACKBONES["akt"], width=8, heads=1, dropout=0.0)
+    block = DecayingAttention(sizes, strict=True).eval()
     same = torch.ones(1, 10, 8)  # equal inputs: without a decay every earlier row has the same weight
     giving = torch.zeros(1, 10, 8, requires_grad=True)
     with torch.no_grad():

@@ -1,27 +1,22 @@
 """KDD Cup 2010, Algebra I: the releases of 2005-06, 2006-07 and 2008-09 on one timeline."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 
 from slc_ops.base.errors import InputError
-from slc_ops.paper.datasets.published import Published, collapse, keep, read_columns
+from slc_ops.paper.datasets.published import Published, clean, read_columns
 
 WHAT = "a KDD Cup 2010 Algebra file"
-TEXT = pa.string()
-COLUMNS = {
-    "Row": TEXT,
-    "Anon Student Id": TEXT,
-    "Problem Hierarchy": TEXT,
-    "Problem Name": TEXT,
-    "Problem View": TEXT,
-    "Step Name": TEXT,
-    "First Transaction Time": TEXT,
-    "Correct First Attempt": TEXT,
-}
+COLUMNS = (
+    "Row", "Anon Student Id", "Problem Hierarchy", "Problem Name", "Problem View", "Step Name",
+    "First Transaction Time", "Correct First Attempt",
+)  # fmt: skip
 SKILLS = {"2005": "KC(Default)", "2006": "KC(Default)", "2008": "KC(SubSkills)"}
 
 
@@ -36,15 +31,11 @@ def read_algebra(paths: Sequence[Path]) -> Published:
     pair ``KC(model)``, ``Opportunity(model)`` per skill model: ``Default`` in 2005-06 and 2006-07,
     ``SubSkills``, ``KTracedSkills`` and ``Rules`` in 2008-09.
     """
-    releases = find_releases(paths)
-    counts: dict[str, int] = {}
-    parts = []
-    for year, path in releases:
-        rows, found = read_release(year, path)
-        parts.append(rows)
-        for reason, count in found.items():
-            counts[reason] = counts.get(reason, 0) + count
-    return Published(pa.concat_tables(parts), has_time=True, counts=counts)
+    parts, counts = zip(*(read_release(year, path) for year, path in find_releases(paths)), strict=True)
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return Published(pa.concat_tables(parts), has_time=True, counts=dict(total))
 
 
 def find_releases(paths: Sequence[Path]) -> list[tuple[str, Path]]:
@@ -72,29 +63,20 @@ def find_releases(paths: Sequence[Path]) -> list[tuple[str, Path]]:
 
 def read_release(year: str, path: Path) -> tuple[pa.Table, dict[str, int]]:
     """Return the interactions of one release and the counts of omitted rows."""
-    columns = {**COLUMNS, SKILLS[year]: TEXT}
-    found = read_columns(path, columns, WHAT, delimiter="\t", quote=False)
-    counts = {"rows in the file": found.num_rows}
-    found = keep(
+    columns = dict.fromkeys((*COLUMNS, SKILLS[year]), pa.string())
+    found = read_columns(path, columns, WHAT, pacsv.ParseOptions(delimiter="\t", quote_char=False))
+    found, counts = clean(
         found,
-        counts,
-        "label not 0 or 1",
-        pc.is_in(found["Correct First Attempt"], value_set=pa.array(["0", "1"])),
-    )
-    found = keep(
-        found, counts, "no time of the first transaction", found["First Transaction Time"].is_valid()
-    )
-    found = keep(found, counts, "no student", found["Anon Student Id"].is_valid())
-    found = collapse(
-        found,
-        ("Anon Student Id", "Problem Name", "Problem View", "Step Name", "First Transaction Time"),
-        counts,
+        "Correct First Attempt",
+        {"no time of the first transaction": ["First Transaction Time"], "no student": ["Anon Student Id"]},
+        key=("Anon Student Id", "Problem Name", "Problem View", "Step Name", "First Transaction Time"),
     )
     try:
         clock = pc.cast(found["First Transaction Time"], pa.timestamp("us"))
     except pa.ArrowInvalid as error:
         raise InputError(f"{path}: First Transaction Time: {error}") from None
     joined = pc.binary_join_element_wise
+    skill = pc.list_element(pc.split_pattern(pc.fill_null(found[SKILLS[year]], ""), "~~"), 0)
     rows = pa.table(
         {
             "event_id": joined(year, found["Row"], "-"),
@@ -102,10 +84,9 @@ def read_release(year: str, path: Path) -> tuple[pa.Table, dict[str, int]]:
             "item_id": joined(
                 pc.fill_null(found["Problem Name"], ""), pc.fill_null(found["Step Name"], ""), " / "
             ),
-            "group_id": pc.list_element(pc.split_pattern(pc.fill_null(found[SKILLS[year]], ""), "~~"), 0),
+            "group_id": pc.if_else(pc.equal(skill, ""), None, skill),
             "label": pc.cast(found["Correct First Attempt"], pa.int8()),
             "clock": pc.cast(clock, pa.int64()),
         }
     )
-    group = rows["group_id"]
-    return rows.set_column(3, "group_id", pc.if_else(pc.equal(group, ""), None, group)), counts
+    return rows, counts

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.paper.datasets.published import Published, collapse, keep, one_file, read_columns, whole_text
+from slc_ops.paper.datasets.published import Published, clean, one_file, read_columns, with_numbered_ids
 
 NUMBER, TEXT = pa.float64(), pa.string()
 
@@ -21,24 +21,12 @@ def read_assistments2009(paths: Sequence[Path]) -> Published:
     them, and the header of the file has 30, ``order_id`` to ``opportunity_original``.
     """
     what = "ASSISTments 2009 skill-builder data"
-    columns = dict.fromkeys(("order_id", "user_id", "problem_id", "correct"), NUMBER) | {"skill_id": TEXT}
+    names = ("order_id", "user_id", "problem_id", "correct")
+    columns = dict.fromkeys(names, NUMBER) | {"skill_id": TEXT}
     found = read_columns(one_file(paths, what), columns, what)
-    counts = {"rows in the file": found.num_rows}
-    found = keep(found, counts, "label not 0 or 1", binary(found["correct"]))
-    found = keep(
-        found, counts, "no order, student or problem", complete(found, ("order_id", "user_id", "problem_id"))
-    )
-    found = collapse(found, ("order_id", "user_id", "problem_id"), counts)
-    rows = pa.table(
-        {
-            "event_id": whole_text(found["order_id"]),
-            "user_id": whole_text(found["user_id"]),
-            "item_id": whole_text(found["problem_id"]),
-            "group_id": found["skill_id"],
-            "label": pc.cast(found["correct"], pa.int8()),
-            "clock": pc.cast(found["order_id"], pa.int64()),
-        }
-    )
+    found, counts = clean(found, "correct", {"no order, student or problem": names[:3]}, key=names[:3])
+    clock = pc.cast(found["order_id"], pa.int64())
+    rows = with_numbered_ids(found, names, found["skill_id"], clock)
     return Published(rows, has_time=False, counts=counts)
 
 
@@ -50,35 +38,12 @@ def read_assistments2017(paths: Sequence[Path]) -> Published:
     (sites.google.com/view/assistmentsdatamining/dataset) calls it ``actionId``; both are read.
     """
     what = "ASSISTments 2017 competition data"
-    names = ("studentId", "action_num", "problemId", "startTime", "correct")
-    columns = dict.fromkeys(names, NUMBER) | {"skill": TEXT}
-    columns["action_num|actionId"] = columns.pop("action_num")
+    names = ("action_num", "studentId", "problemId", "correct")
+    numbers = ("action_num|actionId", *names[1:], "startTime")
+    columns = dict.fromkeys(numbers, NUMBER) | {"skill": TEXT}
     found = read_columns(one_file(paths, what), columns, what)
-    counts = {"rows in the file": found.num_rows}
-    found = keep(found, counts, "label not 0 or 1", binary(found["correct"]))
-    found = keep(found, counts, "no action, student, problem or time", complete(found, names))
-    found = collapse(found, ("action_num", "studentId", "problemId", "startTime", "correct"), counts)
-    rows = pa.table(
-        {
-            "event_id": whole_text(found["action_num"]),
-            "user_id": whole_text(found["studentId"]),
-            "item_id": whole_text(found["problemId"]),
-            "group_id": found["skill"],
-            "label": pc.cast(found["correct"], pa.int8()),
-            "clock": pc.multiply(pc.cast(found["startTime"], pa.int64()), 1_000_000),
-        }
-    )
+    key = (*names, "startTime")
+    found, counts = clean(found, "correct", {"no action, student, problem or time": key}, key=key)
+    clock = pc.multiply(pc.cast(found["startTime"], pa.int64()), 1_000_000)
+    rows = with_numbered_ids(found, names, found["skill"], clock)
     return Published(rows, has_time=True, counts=counts)
-
-
-def binary(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a mask of the labels 0 and 1."""
-    return pc.is_in(values, value_set=pa.array([0.0, 1.0]))
-
-
-def complete(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
-    """Return a mask of the rows with all of the named values."""
-    whole = rows[names[0]].is_valid()
-    for name in names[1:]:
-        whole = pc.and_(whole, rows[name].is_valid())
-    return whole

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.errors import InputError
-from slc_ops.paper.datasets.published import Published, collapse, keep, read_columns, whole_text
+from slc_ops.paper.datasets.published import Published, clean, keep, read_columns, with_numbered_ids
 
 NUMBER, TEXT = pa.float64(), pa.string()
 ANSWERS = "train_task_1_2.csv"
@@ -31,26 +31,13 @@ def read_eedi(paths: Sequence[Path]) -> Published:
         if root.name != ANSWERS:
             raise InputError(f"{root} is not {ANSWERS}; there is no other file to begin with")
         root = root.parent.parent
-    columns = dict.fromkeys(("QuestionId", "UserId", "AnswerId", "IsCorrect"), NUMBER)
-    found = read_columns(locate(root, ANSWERS), columns, "the Eedi answers")
-    counts = {"rows in the file": found.num_rows}
-    found = keep(
-        found, counts, "label not 0 or 1", pc.is_in(found["IsCorrect"], value_set=pa.array([0.0, 1.0]))
-    )
-    found = collapse(found, ("AnswerId",), counts)
-    found = found.append_column("subject", subjects(root, found["QuestionId"]))
+    names = ("AnswerId", "UserId", "QuestionId", "IsCorrect")
+    found = read_columns(locate(root, ANSWERS), dict.fromkeys(names, NUMBER), "the Eedi answers")
+    found, counts = clean(found, "IsCorrect", {}, key=("AnswerId",))
     found = found.append_column("time", timestamps(root, found["AnswerId"]))
     found = keep(found, counts, "no time in the metadata", found["time"].is_valid())
-    rows = pa.table(
-        {
-            "event_id": whole_text(found["AnswerId"]),
-            "user_id": whole_text(found["UserId"]),
-            "item_id": whole_text(found["QuestionId"]),
-            "group_id": found["subject"],
-            "label": pc.cast(found["IsCorrect"], pa.int8()),
-            "clock": pc.cast(found["time"], pa.int64()),
-        }
-    )
+    subject = subjects(root, found["QuestionId"])
+    rows = with_numbered_ids(found, names, subject, pc.cast(found["time"], pa.int64()))
     return Published(rows, has_time=True, counts=counts)
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.csv as pacsv
 
 from slc_ops.base.errors import InputError
 
+QUOTED = pacsv.ParseOptions(newlines_in_values=True)
 NOTHING = ["", "NA", "NaN", "nan", "NULL"]
 
 
@@ -29,7 +30,9 @@ class Published:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **options: Any) -> pa.Table:
+def read_columns(
+    path: Path, types: Mapping[str, pa.DataType], what: str, parse: pacsv.ParseOptions = QUOTED
+) -> pa.Table:
     """Return the named columns of a delimited text file; raise `InputError` for a missing one.
 
     A name such as ``action_num|actionId`` matches either column; the result uses the first name. A file that
@@ -37,9 +40,9 @@ def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **opti
     names only have to stay distinct.
     """
     try:
-        return read_encoded(path, types, what, "utf8", **options)
+        return read_encoded(path, types, what, parse, "utf8")
     except NotUtf8:
-        return read_encoded(path, types, what, "latin1", **options)
+        return read_encoded(path, types, what, parse, "latin1")
 
 
 class NotUtf8(InputError):
@@ -47,13 +50,9 @@ class NotUtf8(InputError):
 
 
 def read_encoded(
-    path: Path, types: Mapping[str, pa.DataType], what: str, encoding: str, **options: Any
+    path: Path, types: Mapping[str, pa.DataType], what: str, parse: pacsv.ParseOptions, encoding: str
 ) -> pa.Table:
     """Return the named columns of a file in one encoding."""
-    quote = options.get("quote", '"')
-    parse = pacsv.ParseOptions(
-        delimiter=options.get("delimiter", ","), quote_char=quote, newlines_in_values=quote is not False
-    )
     reading = pacsv.ReadOptions(encoding=encoding)
     try:
         with pacsv.open_csv(path, read_options=reading, parse_options=parse) as head:
@@ -93,6 +92,42 @@ def whole_text(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.cast(pc.cast(numbers, pa.int64()), pa.string())
 
 
+def clean(
+    found: pa.Table, label: str, needed: Mapping[str, Sequence[str]], key: Sequence[str]
+) -> tuple[pa.Table, dict[str, int]]:
+    """Drop rows without a label 0 or 1 or without ``needed`` values, then repetitions of the key.
+
+    ``needed`` maps the reason of an omission to the columns; the counts by reason are returned.
+    """
+    counts = {"rows in the file": found.num_rows}
+    labels = pa.array([0, 1]).cast(found[label].type)
+    found = keep(found, counts, "label not 0 or 1", pc.is_in(found[label], value_set=labels))
+    for reason, names in needed.items():
+        complete = reduce(pc.and_, (found[name].is_valid() for name in names))
+        found = keep(found, counts, reason, complete)
+    return collapse(found, key, counts), counts
+
+
+def with_numbered_ids(
+    found: pa.Table,
+    names: tuple[str, str, str, str],
+    group: pa.ChunkedArray,
+    clock: pa.ChunkedArray,
+) -> pa.Table:
+    """Return the rows of files whose ids are numbers; ``names`` are event, user, item and label."""
+    event, user, item, label = names
+    return pa.table(
+        {
+            "event_id": whole_text(found[event]),
+            "user_id": whole_text(found[user]),
+            "item_id": whole_text(found[item]),
+            "group_id": group,
+            "label": pc.cast(found[label], pa.int8()),
+            "clock": clock,
+        }
+    )
+
+
 def keep(published: pa.Table, counts: dict[str, int], reason: str, mask: pa.ChunkedArray) -> pa.Table:
     """Return the rows with ``mask`` True; count the others under ``reason``."""
     mask = pc.fill_null(mask, False)
@@ -106,12 +141,7 @@ def collapse(published: pa.Table, key: Sequence[str], counts: dict[str, int]) ->
     Platforms list an interaction once per skill, with the same label each time. A sequence model could read
     the label of the second row from the first.
     """
-    codes = np.zeros(published.num_rows, np.int64)
-    for name in key:
-        column = pc.dictionary_encode(published[name].combine_chunks())
-        indices = column.indices.fill_null(len(column.dictionary)).to_numpy()  # null is a value, too
-        codes = codes * (len(column.dictionary) + 1) + indices
-        codes = np.unique(codes, return_inverse=True)[1]
-    first = np.unique(codes, return_index=True)[1]
+    numbered = published.append_column("row", pa.array(np.arange(published.num_rows)))
+    first = numbered.group_by(list(key)).aggregate([("row", "min")])["row_min"]  # null is a value, too
     counts["repeated rows"] = published.num_rows - len(first)
     return published.take(pa.array(np.sort(first)))

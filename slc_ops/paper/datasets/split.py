@@ -41,11 +41,11 @@ def codes(values: pa.ChunkedArray) -> np.ndarray:
 
 def starts(sorted_users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first row of each student and, for every row, its student's first row."""
-    first = np.flatnonzero(np.r_[True, sorted_users[1:] != sorted_users[:-1]][: len(sorted_users)])
-    return first, np.repeat(first, np.diff(np.r_[first, len(sorted_users)]))
+    _, first, count = np.unique(sorted_users, return_index=True, return_counts=True)
+    return first, np.repeat(first, count)
 
 
-def part_of(rows: pa.Table, history: float = 0.6, calibration: float = 0.2) -> np.ndarray:
+def part_of(rows: pa.Table) -> np.ndarray:
     """Return 0, 1 or 2 per row: the first 60 % of each student's rows, the next 20 %, the rest.
 
     Rows with equal timestamps are never separated; all belong to the earlier part.
@@ -59,7 +59,6 @@ def part_of(rows: pa.Table, history: float = 0.6, calibration: float = 0.2) -> n
     tied_begin = position[np.searchsorted(tied, tied)]  # position of the first row with the same timestamp
     total = np.repeat(count, count)
     # The small term corrects binary fractions: 0.6 · 5 is 3, not 2.9999999999999996.
-    cut_one = np.floor(history * total + 1e-9)
-    cut_two = np.floor((history + calibration) * total + 1e-9)
-    part: np.ndarray = (tied_begin >= cut_one).astype(np.int8) + (tied_begin >= cut_two)
+    cuts = [np.floor(share * total + 1e-9) for share in (0.6, 0.8)]
+    part: np.ndarray = (tied_begin >= cuts[0]).astype(np.int8) + (tied_begin >= cuts[1])
     return part

@@ -18,13 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from slc_ops.study.backbones.parts import FeedForward, Sizes
+from slc_ops.study.backbones.parts import FeedForward
+from slc_ops.study.registry import Backbone
 
 
 class DecayingAttention(nn.Module):
     """An attention block whose weights decrease with the distance in time, then a feed-forward layer."""
 
-    def __init__(self, sizes: Sizes, *, strict: bool) -> None:
+    def __init__(self, sizes: Backbone, *, strict: bool) -> None:
         super().__init__()
         width, self.heads, self.strict = sizes.width, sizes.heads, strict
         self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(3))  # keys are queries, too
@@ -58,7 +59,7 @@ class DecayingAttention(nn.Module):
 class AKT(nn.Module):
     """Two encoders and a retriever, one block each."""
 
-    def __init__(self, skills: int, items: int, sizes: Sizes) -> None:
+    def __init__(self, skills: int, items: int, sizes: Backbone) -> None:
         super().__init__()
         width, self.skills = sizes.width, skills
         self.skill, self.skill_variation = nn.Embedding(skills, width), nn.Embedding(skills, width)

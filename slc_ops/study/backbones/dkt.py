@@ -13,13 +13,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from slc_ops.study.backbones.parts import Sizes, interactions
+from slc_ops.study.backbones.parts import interactions
+from slc_ops.study.registry import Backbone
 
 
 class DKT(nn.Module):
     """The paper's network, with an embedding in place of one-hot inputs."""
 
-    def __init__(self, skills: int, items: int, sizes: Sizes) -> None:
+    def __init__(self, skills: int, items: int, sizes: Backbone) -> None:
         super().__init__()
         self.answered = nn.Embedding(2 * skills + 1, sizes.width)  # the last code: no earlier answer
         self.recurrent = nn.LSTM(sizes.width, sizes.width, batch_first=True)

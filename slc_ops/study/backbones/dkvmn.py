@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from slc_ops.study.backbones.parts import Sizes
+from slc_ops.study.registry import Backbone
 
 
 class DKVMN(nn.Module):
     """The paper's network."""
 
-    def __init__(self, skills: int, items: int, sizes: Sizes) -> None:
+    def __init__(self, skills: int, items: int, sizes: Backbone) -> None:
         super().__init__()
         width, memory = sizes.width, sizes.memory
         self.skills = skills

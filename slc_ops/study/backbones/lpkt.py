@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from slc_ops.study.backbones.parts import Sizes
+from slc_ops.study.registry import Backbone
 
 ELSEWHERE = 0.03
 """γ: the share of a gain for other skills, as in the authors' program."""
@@ -32,7 +32,7 @@ GAPS = 24
 class LPKT(nn.Module):
     """The paper's network without the time taken for an answer."""
 
-    def __init__(self, skills: int, items: int, sizes: Sizes) -> None:
+    def __init__(self, skills: int, items: int, sizes: Backbone) -> None:
         super().__init__()
         width, self.skills = sizes.width, skills
         self.item, self.gap = nn.Embedding(items, width), nn.Embedding(GAPS, width)

@@ -1,20 +1,7 @@
 """Parts that several backbones share."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of a network; a backbone ignores those that it does not need."""
-
-    width: int = 64
-    heads: int = 4
-    memory: int = 20
-    length: int = 200
-    dropout: float = 0.2
 
 
 def interactions(skill: Tensor, label: Tensor, skills: int) -> Tensor:

@@ -14,13 +14,14 @@ from typing import Any
 
 from torch import Tensor, arange, nn
 
-from slc_ops.study.backbones.parts import FeedForward, Sizes, interactions
+from slc_ops.study.backbones.parts import FeedForward, interactions
+from slc_ops.study.registry import Backbone
 
 
 class SAKT(nn.Module):
     """One block of attention from the current skill to past interactions."""
 
-    def __init__(self, skills: int, items: int, sizes: Sizes) -> None:
+    def __init__(self, skills: int, items: int, sizes: Backbone) -> None:
         super().__init__()
         width = sizes.width
         self.heads = sizes.heads

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from slc_ops.base.window import Window
-from slc_ops.controls.flight_year import check_year
+from slc_ops.controls.flight_delay import check_year
 from slc_ops.evidence.replayed import Replay, ReplayedWindow
 from slc_ops.evidence.series import Entry, Paired
 
