@@ -39,7 +39,7 @@ from slc_ops.evidence.series import Entry, entry, statistic
 from slc_ops.evidence.uncertainty import Clusters, UserSums, averaged
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.refresh.window_rules import Reach, memory_before
+from slc_ops.refresh.window_rules import Reach, memory_up_to
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.blocks import Decision
 from slc_ops.settings.deployments import Deployment
@@ -181,7 +181,7 @@ def series(parts: Sequence[pa.Table | None], listed: Sequence[str] = ()) -> list
     weeks = [Window(FIRST.start + k * WEEK, FIRST.end + k * WEEK) for k in range(len(parts))]
     rows = {week: part for week, part in zip(weeks, parts, strict=True) if part is not None}
     for week, part in rows.items():
-        memory = memory_before(week, rows, REACH)
+        memory = memory_up_to(*week.before(1), rows, REACH)
         link, offsets = ([rows[each] for each in some] for some in (memory.link, memory.offsets))
         if link:
             found.append(_entry(week, link, offsets, part, starts[: weeks.index(week)], listed))

@@ -10,7 +10,7 @@ from markupsafe import escape
 from slc_ops.base.files import read_json
 from slc_ops.evidence.verdict import method_in_words, parameters_in_words
 from slc_ops.registry import Registry
-from slc_ops.registry.rules import act
+from slc_ops.registry.rules import with_author
 from slc_ops.settings.environment import Installation
 from tests.evidence.worlds import evidence_files
 from tests.plugins import school
@@ -342,7 +342,7 @@ def test_a_rolled_back_change_is_not_shown_as_applied(admin: TestClient, install
     for version in (first, second):
         school.make_champion(installation, version)
     ledger = Registry.open(installation).ledger
-    said = act(person=True, method="slc", taken=second, exclude=True)
+    said = with_author(None, None, person=True, method="slc", taken=second, exclude=True)
     why = {"kind": "rollback", "actor": "ann", "reason": "a broken export", "evidence": said}
     ledger.advance(ledger.head("algebra"), first, **why)
     for path in ("/slc/", "/slc/algebra"):

@@ -192,7 +192,7 @@ def labels_of_metrics() -> dict[str, set[str]]:
     module = ast.parse((ROOT / "slc_ops" / "observability" / "metrics.py").read_text())
     found: dict[str, set[str]] = {}
     for node in ast.walk(module):
-        if isinstance(node, ast.Call) and (adds := ast.unparse(node.func)) in ("found.add", "add"):
+        if isinstance(node, ast.Call) and (adds := ast.unparse(node.func)) in ("add_to", "add"):
             name, given = ast.literal_eval(node.args[0]), {"deployment"} if adds == "add" else set()
             found.setdefault(name, set()).update(given, (str(each.arg) for each in node.keywords))
     return found
