@@ -1,9 +1,9 @@
 """Work in threads: a cache whose first caller computes while others wait, and values made ahead."""
 
 import threading
-from collections import deque
 from collections.abc import Callable, Generator, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -56,18 +56,38 @@ class once(Generic[T]):  # noqa: N801 - a decorator
 def made_ahead(values: Generator[T, None, None], depth: int = 1) -> Generator[T, None, None]:
     """Yield the same values; a thread makes up to ``depth`` of them while the current one is in use.
 
-    The generator is closed in that thread, also when the consumer stops early.
+    The generator is closed in that thread, also when the consumer stops early. An executor would not do: the
+    garbage collector may close an abandoned consumer at any time, also while some thread starts another one
+    and holds the lock of all executors. Simple queues may be used then, and joining a daemon needs no lock.
 
     >>> list(made_ahead(k * k for k in range(4)))
     [0, 1, 4, 9]
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="slc-ops-ahead") as pool:
-        coming = deque(pool.submit(next, values, _ABSENT) for _ in range(depth))
-        try:
-            while (value := coming.popleft().result()) is not _ABSENT:
-                coming.append(pool.submit(next, values, _ABSENT))
-                yield value  # type: ignore[misc]  # not the mark of the end
-        finally:
-            for each in coming:
-                each.cancel()
-            pool.submit(values.close)
+    wanted: SimpleQueue[bool] = SimpleQueue()
+    made: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def make() -> None:
+        with closing(values):
+            while wanted.get():
+                try:
+                    made.put((next(values, _ABSENT), None))
+                except BaseException as error:
+                    made.put((_ABSENT, error))
+
+    thread = threading.Thread(target=make, name="slc-ops-ahead", daemon=True)
+    thread.start()
+    try:
+        for _ in range(depth):
+            wanted.put(True)
+        while True:
+            value, error = made.get()
+            if error is not None:
+                raise error
+            if value is _ABSENT:
+                return
+            wanted.put(True)
+            yield value
+    finally:
+        wanted.put(False)
+        if thread is not threading.current_thread():
+            thread.join()
