@@ -190,6 +190,7 @@ def test_repeated_and_skipped_local_times_are_used_and_reported(tmp_path: Path) 
         assert result.status == "warned"
         (said,) = [finding for finding in result.findings if finding.code == note]
         assert (said.observed, said.severity) == (1, "warning")
+        assert "Day (Europe/Berlin)" in result.docs_path.read_text()
 
 
 def test_logits_with_little_variation_are_not_mistaken_for_probabilities(bench: Bench) -> None:
