@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from slc_ops.methods.fitting.logistic import SampledRows
-from slc_ops.methods.fitting.mixed import ByUser, Cells, Mixed, Standard, pairs_of
+from slc_ops.methods.fitting.mixed import ByUser, Cells, Mixed, Standard, cells_of, pairs_of
 from slc_ops.numerics import crossed
 from slc_ops.numerics.crossed import Variances
 from slc_ops.numerics.newton import State
 from slc_ops.rows.rows import Rows
 from tests.methods.crossed_oracles.log import VARIANCES, columns
+from tests.methods.synthetic import log_of
 
 ORACLES = Path(__file__).parent / "crossed_oracles"
 BLOCKS = ("item", "slope", "group", "user")
@@ -78,6 +79,15 @@ def test_a_model_with_users_can_be_fitted_without_them():
     start = State(np.zeros(2), model.shape.zeros)
     one, other = (each.minimise(start, v).state for each in (model, alone))
     np.testing.assert_array_equal(one.offset, other.offset)
+
+
+def test_groups_divide_items_into_cells_only_on_request_and_if_the_log_has_any():
+    given = {"label": [0, 1, 1], "logit": [0.1, 0.2, 0.3], "item_id": ["a", "a", "b"]}
+    with_groups = log_of(**given, group_id=["x", "y", "x"])
+    assert len(cells_of(with_groups, groups=True).pairs) == 3
+    for log, groups in ((with_groups, False), (log_of(**given), True)):
+        found = cells_of(log, groups=groups)
+        assert (found.n_items, found.n_groups, found.pairs) == (2, 0, None)
 
 
 def test_an_item_with_saturated_rows_does_not_shorten_all_steps():

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.methods import FitOptions, fit, fit_prepared, slc_eb, slc_mix
+from slc_ops.methods.fitting import prior_variance
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.mixed import Standard
 from slc_ops.methods.fitting.options import Forgetting
@@ -76,6 +77,28 @@ def test_with_items_only_it_equals_slc_eb():
         assert mix.method == "slc_mix"
         np.testing.assert_allclose(predictions(table, mix), predictions(table, eb), rtol=0, atol=1e-9)
         assert mix.cold == eb.cold
+
+
+def test_the_prior_variance_of_slopes_is_in_the_units_of_the_logit():
+    """Slopes are chosen for logits of spread 1; with wide logits they are smaller."""
+    table = world(rows=1500, items=15, users=20, slope=1.0)[0]
+    wide = table.set_column(
+        table.column_names.index("logit"), "logit", pa.array(3.0 * table["logit"].to_numpy())
+    )
+    options = FitOptions(effects=("item", "slope"), threads=1)
+    prior_var = fit("slc_mix", log_of(wide), options=options).effects["item"].slope_prior_var
+    assert prior_var == pytest.approx(
+        chosen(wide, options).variances.slope / np.var(wide["logit"].to_numpy())
+    )
+
+
+def test_the_items_prior_and_the_blocks_are_chosen_on_rows_that_are_read_once(monkeypatch):
+    reads, read = [], prior_variance.prior_rows
+    monkeypatch.setattr(
+        prior_variance, "prior_rows", lambda *given, **more: reads.append(given) or read(*given, **more)
+    )
+    fit("slc_mix", log_of(world(rows=1000)[0]), options=ALL)
+    assert len(reads) == 1
 
 
 def test_groups_without_an_effect_do_not_enter():
@@ -195,6 +218,25 @@ def test_a_row_of_one_half_life_has_half_the_weight():
     weighted = Calibration(log_of(table.append_column("weight", pa.array(weight))), None, ALL)
     one, other = (fit_prepared("slc_mix", short, None, each) for each in (decayed, weighted))
     np.testing.assert_allclose(predictions(new, one), predictions(new, other), atol=1e-7)
+
+
+def test_equal_items_have_no_offset_even_if_only_older_rows_have_them():
+    new = world(rows=2000, items=20, users=60, user=1.0, item=0.0)[0]
+    gone = new.slice(0, 500)
+    gone = gone.set_column(0, "item_id", pa.array([f"gone-{k % 5}" for k in range(500)]))
+    options = FitOptions(effects=("item", "user"), threads=1)
+    older = Calibration(log_of(pa.concat_tables([gone, new])), None, options)
+    items = fit_prepared("slc_mix", Calibration(log_of(new), None, options), None, older).items
+    assert len(items) == 25
+    assert set(items["offset"].to_pylist()) == {0.0}
+
+
+@pytest.mark.parametrize("method", ["platt_eb", "slc", "slc_eb"])
+def test_a_method_that_does_not_forget_ignores_older_rows(method):
+    old, new = world(rows=1000)
+    older = Calibration(log_of(pa.concat_tables([old, new])))
+    found = fit_prepared(method, Calibration(log_of(new)), None, older)
+    assert found.same_answers(fit(method, log_of(new)))
 
 
 # --- real rows -----------------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ def _enough(held: NDArray[np.bool_], weight: Floats | None) -> bool:
 def _two_classes(rows: Rows) -> bool:
     """Return True if both classes have weight."""
     label = rows.label if rows.weight is None else rows.label[rows.weight > 0]
-    return len(label) > 0 and label.min() != label.max()
+    return bool(label.any() and not label.all())
 
 
 def _path(

@@ -96,3 +96,11 @@ def test_a_single_timestamp_or_class_falls_back_to_the_marginal_likelihood():
     label = table["label"].to_numpy().copy()
     label[held_out(prior_rows(log_of(table)))] = 1
     assert prior_of(table.set_column(3, "label", pa.array(label))).source == "marginal likelihood"
+
+
+@pytest.mark.parametrize(("weight", "source"), [(1.0, "hold-out"), (0.0, "marginal likelihood")])
+def test_a_class_counts_only_with_rows_of_positive_weight(weight, source):
+    table = world(rows=500)[0].drop_columns(["user_id"])
+    later_zeros = (np.arange(500) >= 200) & (table["label"].to_numpy() == 0)
+    weights = pa.array(np.where(later_zeros, weight, 1.0))
+    assert prior_of(table.append_column("weight", weights)).source == source

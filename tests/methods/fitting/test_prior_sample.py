@@ -336,5 +336,18 @@ def test_small_logs_and_logs_of_few_items_are_not_sampled():
     assert item_sample(log_of(many()), nothing_in_common) is None
 
 
+def test_items_that_are_too_few_are_not_sampled_even_if_their_rows_are_enough():
+    earlier, later = log_of(many(items=100)), log_of(many(rows=3000, items=100, seed=5))
+    assert item_sample(earlier, later) is None
+    assert item_sample(log_of(many(items=400)), later) is not None
+
+
+def test_a_log_that_is_large_by_rows_of_weight_0_is_its_own_sample_of_items():
+    weight = pa.array((np.arange(20_000) % 10 == 0).astype(float))
+    earlier, later = log_of(many().append_column("weight", weight)), log_of(many(rows=3000, seed=5))
+    first, second = item_sample(earlier, later)
+    assert (first.n_rows, second.n_rows) == (2000, 3000)
+
+
 def test_a_later_log_with_too_many_rows_is_not_sampled():
     assert item_sample(log_of(many(rows=5000)), log_of(many(rows=40_000, seed=5))) is None
