@@ -112,7 +112,7 @@ class FoldRows:
     def older(self) -> Calibration | None:
         """The rows of methods that forget, with their decay; None if nothing is forgotten."""
         fold = self.fold
-        if not fold.older or fold.forget is None:
+        if fold.forget is None:
             return None
         return Calibration(self._read(fold.older), None, self.options, fold.forget, fold.starts)
 

@@ -133,7 +133,7 @@ def _places(parameters: ParameterSet) -> list[float]:
         slope = np.abs(np.diff(link.y) / np.diff(link.x))
         at_knot = np.maximum(np.append(slope, 0.0), np.append(0.0, slope))
         middles = ((link.x[1:] + link.x[:-1]) / 2)[slope < _STEEP]
-        chosen = np.unique(np.linspace(0, max(len(middles) - 1, 0), _MIDDLES).astype(int))
+        chosen = np.unique(np.linspace(0, len(middles) - 1, _MIDDLES).astype(int))
         return [*_logit(link.x[at_knot < _STEEP]), *_logit(middles[chosen[: len(middles)]])]
     return []
 

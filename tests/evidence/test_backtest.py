@@ -90,6 +90,13 @@ def test_slices_and_intervals_are_of_the_newest_window(scored):
     assert "group:skill-0" in result.slice_differences["slc"]
 
 
+def test_slices_are_compared_with_platt_for_every_method_but_the_references(weeks, scored):
+    found = assemble(plan_folds(weeks, REACH), ["slc"], scored[1], Decision(replicates=200))
+    assert set(found.slice_differences) == {"platt_eb", "slc"}
+    kinds = {part.partition(":")[0] for part in found.slice_differences["slc"]}
+    assert kinds == {"density", "group"}
+
+
 def test_it_round_trips_through_json_without_nan(scored):
     result, _ = scored
     text = json.dumps(result.as_dict(), allow_nan=False)

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.base.errors import OneClassError, SettingsError
-from slc_ops.evidence.compare import compare
+from slc_ops.evidence.compare import compare, shared_options
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods import METHODS, FitOptions, fit
 from slc_ops.paper.sweeps import (
@@ -41,6 +41,11 @@ def test_fitting_methods_in_parallel_gives_the_sequential_result(threads):
         assert scored.metrics == alone.metrics
         assert scored.parameters.link.as_dict() == alone.parameters.link.as_dict()
         assert scored.parameters.items == alone.parameters.items
+
+
+@pytest.mark.parametrize(("threads", "each"), [(1, 1), (2, 1), (3, 3)])
+def test_with_at_most_two_threads_each_of_the_parallel_methods_uses_one(threads, each):
+    assert shared_options(FitOptions(threads=threads)).workers == each
 
 
 def test_cold_start_is_the_share_of_test_rows_with_unknown_items():

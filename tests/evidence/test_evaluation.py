@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.evidence.evaluation import evaluate, tied_logits
+from slc_ops.evidence.evaluation import evaluate, mean_log_loss, tied_logits
 from slc_ops.evidence.metrics import METRICS, metrics_of
 from slc_ops.evidence.slices import by_density, by_group, by_time
 from slc_ops.evidence.uncertainty import Clusters, user_sums
@@ -151,3 +151,21 @@ def test_a_slice_has_the_metrics_of_its_rows_alone(
             for name in ("positive", "negative", "placement"):
                 assert np.array_equal(getattr(part.users, name), getattr(alone, name))
             assert np.array_equal(part.users.means["nll"], alone.means["nll"])
+
+
+def test_rows_without_any_weight_have_no_mean_loss() -> None:
+    columns = {"item_id": ["a", "b"], "label": [0, 1], "logit": [0.1, 0.2]}
+    weightless = InteractionLog.from_table(pa.table({**columns, "weight": [0.0, 0.0]}))
+    parameters = fit("base", weightless)
+    assert mean_log_loss(parameters, weightless) is None
+    assert mean_log_loss(parameters, InteractionLog.from_table(pa.table(columns))) == pytest.approx(
+        (np.log1p(np.exp(0.1)) + np.log1p(np.exp(-0.2))) / 2
+    )
+
+
+def test_a_slice_without_rows_has_no_metrics_and_gives_a_reason() -> None:
+    test = InteractionLog.from_table(pa.table({"item_id": ["a", "b"], "label": [0, 1], "logit": [0.1, 0.2]}))
+    (sparse, cold) = evaluate(fit("base", test), test, [by_density(test, test)]).parts
+    assert (sparse.metrics.n, cold.metrics.n) == (2, 0)
+    assert (cold.metrics.auc, cold.metrics.nll, cold.users) == (None, None, None)
+    assert cold.metrics.as_dict()["reasons"]["nll"] == "there are no rows"

@@ -61,6 +61,17 @@ def test_a_failed_method_gives_a_reason_and_stops_no_other_method(weeks, tmp_pat
     assert found["slc"].metrics.nll < found["base"].metrics.nll
 
 
+def test_a_method_that_is_fitted_already_does_not_open_its_long_memory_again(tmp_path):
+    weeks = write_weeks(tmp_path / "weeks", 4, n=100)
+    fold = plan_folds(weeks, Reach(link=1, offsets=3, evidence=1), summed=True).newest
+    known = scoring.fit_on(FoldRows(fold, methods=["slc_eb"]), "slc_eb", FitOptions())
+    for older in fold.offsets[:2]:
+        older.unlink()
+    found = score_fold(fold, ["platt", "slc_eb"], tmp_path / "scores", fits={"slc_eb": known})
+    assert found["platt"].error is None
+    assert found["slc_eb"].metrics == evaluate(known.parameters, FoldRows(fold).test).metrics
+
+
 def test_after_a_crash_only_missing_scores_are_computed(weeks, tmp_path, monkeypatch):
     fold, names, fitted = plan(weeks), ["base", "platt", "slc"], []
 

@@ -1,5 +1,7 @@
 """A replay's windows, contenders and JSON, from entries with known differences."""
 
+from dataclasses import replace
+
 import pytest
 
 from slc_ops.evidence.replayed import SERVED, Contender, Replay, ReplayedWindow
@@ -46,3 +48,23 @@ def test_differences_and_the_json_have_every_scored_window() -> None:
     expected = {name: {"d": -0.01, "se": 0.001} for name in (SERVED, "slc")}
     assert (second["rows"], second["minus_platt"]) == (100, expected)
     assert third["minus_platt"]["slc"]["d"] == 0.03
+
+
+@pytest.mark.parametrize(
+    ("stopped", "windows"),
+    [((2,), "100 of these rows, in one window,"), ((1, 3), "200 of these rows, in 2 windows,")],
+)
+def test_the_sentence_counts_the_rows_of_stopped_windows(stopped: tuple[int, ...], windows: str) -> None:
+    def scored(number: int) -> ReplayedWindow:
+        found = entry(number, -0.01)
+        against = {name: {**pairs, "base": Paired(-0.02, 0.001)} for name, pairs in found.against.items()}
+        return replace(window(number), status="scored", entry=replace(found, against=against))
+
+    served = [scored(number) for number in range(1, 4)]
+    plain = Replay("demo", ("platt", "slc"), tuple(served)).sentence
+    assert plain.startswith("Over 3 scored windows the NLL of the served versions would differ by −0.0100")
+    assert plain.endswith("by rows −0.0100 and −0.0200.")
+    halted = [replace(each, status="stopped") if n in stopped else each for n, each in enumerate(served, 1)]
+    replay = Replay("demo", ("platt", "slc"), (*halted, replace(window(4, None), status="stopped")))
+    assert replay.sentence == f"{plain} {windows} gave no evidence."
+    assert replay.rows_without_evidence == 100 * len(stopped)

@@ -92,8 +92,10 @@ def test_a_log_without_time_or_groups_has_no_such_slices():
 
 def test_groups_are_sorted_by_size_and_omit_rows_without_a_group():
     test = log(["a"] * 6, group_id=["x", "y", "y", None, "z<b>", "y"])
-    parts = parts_of(by_group(test), test)
+    slicing = by_group(test)
+    parts = parts_of(slicing, test)
     assert [(part.name, int(part.rows.sum())) for part in parts] == [("y", 3), ("x", 1), ("z<b>", 1)]
+    assert slicing.number_of(test.rows(0, 6, slicing.columns)).tolist() == [1, 0, 0, -1, 2, 0]
 
 
 def test_only_the_largest_of_many_groups_are_kept():

@@ -61,6 +61,21 @@ def test_user_sums_give_the_brute_force_bootstrap(weighted):
         assert interval.high == pytest.approx(high, abs=0.08 * width)
 
 
+def test_a_user_unlike_the_others_pulls_the_interval_of_the_auc_to_one_side():
+    """One of a hundred users has many rows, which the first prediction ranks in reverse."""
+    rng = np.random.default_rng(0)
+    user = np.repeat(np.arange(100), [100] + [20] * 99)
+    label = (rng.random(user.size) < 0.5).astype(float)
+    a = 1 / (1 + np.exp(np.where(user == 0, 3, -1) * (2 * label - 1) + rng.normal(0, 1, user.size)))
+    b = rng.random(user.size)
+    found = paired_difference(label, a, b, user).auc
+    low, high = np.quantile(brute_force(label, a, b, user, 500)[:, 0], [0.025, 0.975])
+    below, above = found.estimate - found.low, found.high - found.estimate
+    assert found.estimate - low > 1.3 * (high - found.estimate)
+    assert below > 1.3 * above
+    assert [found.low, found.high] == pytest.approx([low, high], abs=0.08 * (high - low))
+
+
 def test_the_estimates_are_the_differences_of_the_metrics():
     label, a, b, user = students(2)
     found = paired_difference(label, a, b, user)

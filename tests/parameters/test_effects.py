@@ -45,6 +45,8 @@ MIXED = ParameterSet(
     cold=Affine(0.9, -0.1),
 )
 
+LAST = 2**63 - 1
+
 ROWS = [
     (item, logit, group, user)
     for item in ("a", "b", "c", "new", None)
@@ -320,6 +322,37 @@ def test_a_reader_that_is_wrong_at_or_between_knots_fails_a_golden_vector() -> N
         moved[knot] += 1e-6
         with pytest.raises(ParameterSetError, match="golden vector"):
             check_golden(ParameterSet("isotonic", Isotonic(x, moved)), vectors)
+
+
+def test_every_piece_of_an_isotonic_link_has_a_golden_vector_in_its_middle() -> None:
+    x, y = np.array([0.0, 0.2, 0.5, 0.9, 1.0]), np.array([0.05, 0.3, 0.4, 0.6, 0.9])
+    vectors = golden_vectors(ParameterSet("isotonic", Isotonic(x, y)))
+    logits = np.array([vector["logit"] for vector in vectors])
+    assert np.isfinite(logits).all()
+    for middle in (0.1, 0.35, 0.7, 0.95):
+        assert np.abs(1 / (1 + np.exp(-logits)) - middle).min() < 1e-12
+
+
+def test_an_isotonic_link_without_a_piece_still_has_golden_vectors() -> None:
+    steep = ParameterSet("isotonic", Isotonic(np.array([0.4, 0.4 + 1e-9]), np.array([0.3, 0.6])))
+    check_golden(steep, golden_vectors(steep))
+
+
+@pytest.mark.parametrize(
+    ("ids", "unknown"),
+    [
+        ([-3, 8], 9),
+        ([5, 6, LAST], 4),
+        ([-200, -199, LAST], -201),
+        ([-LAST - 1, -LAST, LAST], -LAST + 1),
+    ],
+)
+def test_the_unknown_integer_id_of_golden_vectors_is_free_at_both_ends_of_the_range(
+    ids: list[int], unknown: int
+) -> None:
+    table = pa.table({"id": pa.array(ids, pa.int64()), "offset": np.linspace(-0.5, 0.5, len(ids))})
+    vectors = golden_vectors(ParameterSet("slc", Affine(1.0, 0.0), {"item": Effect(table)}))
+    assert {vector["item_id"] for vector in vectors} == {*ids, unknown, None}
 
 
 @pytest.mark.parametrize("edge", range(1, 15))

@@ -72,6 +72,8 @@ def test_unknown_ids_and_ids_in_use_are_refused(tmp_path: Path) -> None:
     old = ParameterSet.read(parameter_set(tmp_path / "old"))
     with pytest.raises(InputError, match=r"no item 'nobody' \(and 1 more\)"):
         renamed(old, {"nobody": "x", "nothing": "y"})
+    with pytest.raises(InputError, match="no item 'nobody'; map ids"):
+        renamed(old, {"nobody": "x"})
     with pytest.raises(InputError, match="'item-4' has an offset of its own"):
         renamed(old, {"item-3": "item-4"})
     with pytest.raises(InputError, match="no items to rename"):

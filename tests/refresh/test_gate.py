@@ -11,7 +11,7 @@ from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
-from slc_ops.refresh.gate import evidence_text, promote, promote_if_allowed, propose
+from slc_ops.refresh.gate import evidence_text, promote, promote_if_allowed, propose, renew_meanwhile
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.refresh.window_rules import left_out
@@ -196,6 +196,21 @@ def test_renewals_and_changes_of_method_have_separate_rules(
     assert ("is the champion of demo" in said) == moves
 
 
+@pytest.mark.parametrize(("gate", "champion"), [("auto", 1), ("manual", 2)])
+def test_renewals_have_a_step_of_their_own_only_where_changes_of_method_need_approval(
+    installation: Installation, parameters: Path, gate: str, champion: int
+) -> None:
+    settings(installation, gate=gate, renew="auto")
+    first = refreshed(installation, parameters, 0)
+    promote(installation, propose(installation, first, "auto"), actor="ann", automatic=False)
+    plan = refreshed(installation, parameters, 1, champion=1, kind="renewal")
+
+    said = renew_meanwhile(installation, plan, actor="the schedule")
+
+    assert said == (None if gate == "auto" else "version 2 is the champion of demo, a renewal of slc")
+    assert champion_of(installation) == champion
+
+
 def test_a_rollback_reverts_a_renewal(installation: Installation, parameters: Path) -> None:
     settings(installation, gate="auto")
     promote(
@@ -299,6 +314,7 @@ def test_the_evidence_gives_the_approver_the_key_figures(
     text = evidence_text(plan, propose(installation, plan, "manual"))
 
     assert "**promote slc**" in text
+    assert "| on the newest window, against | AUC | NLL |\n|---|---|---|\n| " in text
     assert "| platt | +0.0200 [+0.0100, +0.0300] | −0.0100 [−0.0200, −0.0050] |" in text
     assert "- one week was left out" in text
     assert "Validation: warned, 1200 rows, 3 quarantined." in text
