@@ -23,7 +23,7 @@ from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryErr
 from slc_ops.base.mlflow_client import quiet_mlflow
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.registry import Registry
+from slc_ops.registry import Registry, logged_model
 from slc_ops.registry.audit import line_findings
 from slc_ops.registry.model import write_model
 from slc_ops.serving import Corrector
@@ -54,6 +54,7 @@ class Stress:
 def worker(stress: Stress, seed: int, ready: Any, results: Any) -> None:
     """Publish, promote, roll back and retire at random until the time is over."""
     chance = random.Random(seed)
+    logged_model.KEPT = 10  # so that publications delete versions that others want to promote
     registry = Registry.open(stress.installation)
     registry.client.search_experiments()  # connecting takes seconds and is not measured
     counts: Counter[str] = Counter()
@@ -80,7 +81,7 @@ def _one_move(registry: Registry, sets: list[Path], chance: random.Random, actor
             str(chance.randrange(20)),
         )  # few weeks, so that the rules allow many moves
         parameters = sets[week % len(sets)]
-        registry.publish(publication(parameters, window=WEEKS[week], code_version=code, keep_versions=10))
+        registry.publish(publication(parameters, window=WEEKS[week], code_version=code))
     elif kind == "rollback":
         registry.rollback("demo", actor=actor, reason="stress")
     elif kind == "retire":

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from slc_ops.base.digests import digest_file, digest_json
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import replacing_directory
+from slc_ops.base.files import replacing_directory, typed_storage
 from slc_ops.base.parquet import stored_batches, stored_schema
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import (
@@ -319,7 +319,8 @@ def erase_window(window: Path, erased: Erased, observer: Observer | None = None)
     replaced directory and disappear with it.
     """
     manifest = WindowManifest.read(window)
-    with tempfile.TemporaryDirectory(prefix=f".{window.name}.", dir=window.parent) as temporary:
+    hidden = tempfile.TemporaryDirectory(prefix=f".{window.name}.", dir=window.parent)
+    with typed_storage(window), hidden as temporary:
         path = Path(temporary) / LOG
         types = {each.name: each.type for each in stored_schema(manifest.path)}
         digest, _ = write_log(path, types, erased.without(stored_batches(manifest.path)), observer)

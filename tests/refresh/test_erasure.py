@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.base.errors import InputError, MissingFile, SlcError
+from slc_ops.base.errors import InputError, MissingFile, StorageError
 from slc_ops.base.window import Window
 from slc_ops.intake.erased import read_users
 from slc_ops.intake.manifest import WindowManifest
@@ -158,7 +158,7 @@ def test_an_unknown_user_gives_an_empty_receipt(installation: Installation) -> N
 
 def test_a_full_disk_during_an_erasure_loses_nothing(installation: Installation) -> None:
     smallest = min(path.stat().st_size for path in installation.windows("school").glob("2026-*/log.parquet"))
-    with no_file_above(smallest // 2), pytest.raises(SlcError):
+    with no_file_above(smallest // 2), pytest.raises(StorageError):
         erase(installation, [USER], actor="ann")
     for window in installation.windows("school").glob("2026-*"):
         WindowManifest.read(window).verify()  # complete and unchanged

@@ -21,7 +21,7 @@ class Opened:
         self.footers: Counter[tuple[str, str]] = Counter()
         self.columns: Counter[tuple[str, str, str]] = Counter()
         self.step = ""
-        begin, stream, named = ParquetSource.__init__, ParquetSource.batches, observed._name
+        begin, stream, named = ParquetSource.__init__, ParquetSource.batches, observed.step
 
         def opened(source, path, *rest, **more):
             self.footers[self.step, window_of(path)] += 1
@@ -32,13 +32,13 @@ class Opened:
                 self.columns[self.step, window_of(source._path), column] += 1
             return stream(source, columns, **more)
 
-        def noted(step, values):
-            self.step = named(step, values)
-            return self.step
+        def noted(step, *subject):
+            self.step = step
+            return named(step, *subject)
 
         monkeypatch.setattr(ParquetSource, "__init__", opened)
         monkeypatch.setattr(ParquetSource, "batches", streamed)
-        monkeypatch.setattr(observed, "_name", noted)
+        monkeypatch.setattr(observed, "step", noted)
 
 
 def window_of(path: Path) -> str:

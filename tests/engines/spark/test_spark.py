@@ -427,11 +427,11 @@ class Passed:
         self.passes: set[tuple[str, str]] = set()
         self.pulled: list[str] = []
         self.step = ""
-        named, pull = observed._name, spark_engine.pull
+        named, pull = observed.step, spark_engine.pull
 
-        def noted(step: Any, values: Any) -> str:
-            self.step = named(step, values)
-            return self.step
+        def noted(step: str, *subject: Any) -> Any:
+            self.step = step
+            return named(step, *subject)
 
         def counted(log: SparkLog) -> None:
             self.passes |= {(self.step, window_of(file)) for file in log._files}
@@ -440,7 +440,7 @@ class Passed:
             self.pulled.append(asked.window.key)
             return pull(session, asked)
 
-        patch.setattr(observed, "_name", noted)
+        patch.setattr(observed, "step", noted)
         patch.setattr(spark_engine, "pull", pulls)
         for name in ("over_splits", "_distinct"):
             whole = getattr(SparkLog, name)
