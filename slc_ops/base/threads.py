@@ -1,5 +1,6 @@
 """Work in threads: a cache whose first caller computes while others wait, and values made ahead."""
 
+import sys
 import threading
 from collections.abc import Callable, Generator, Hashable
 from contextlib import closing
@@ -56,31 +57,34 @@ class once(Generic[T]):  # noqa: N801 - a decorator
 def made_ahead(values: Generator[T, None, None], depth: int = 1) -> Generator[T, None, None]:
     """Yield the same values; a thread makes up to ``depth`` of them while the current one is in use.
 
-    The generator is closed in that thread, also when the consumer stops early. An executor would not do: the
-    garbage collector may close an abandoned consumer at any time, also while some thread starts another one
-    and holds the lock of all executors. Simple queues may be used then, and joining a daemon needs no lock.
+    The generator is closed in that thread, also when the consumer stops early. The garbage collector may
+    close an abandoned consumer at any time, also while its thread holds a lock of ``threading`` or of all
+    executors. So there is no executor, and nothing waits for the end of a thread: simple queues need no lock.
 
     >>> list(made_ahead(k * k for k in range(4)))
     [0, 1, 4, 9]
     """
     wanted: SimpleQueue[bool] = SimpleQueue()
-    made: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    made: SimpleQueue[tuple[Any, BaseException | None] | None] = SimpleQueue()
 
     def make() -> None:
-        with closing(values):
-            while wanted.get():
-                try:
-                    made.put((next(values, _ABSENT), None))
-                except BaseException as error:
-                    made.put((_ABSENT, error))
+        try:
+            with closing(values):
+                while wanted.get():
+                    try:
+                        made.put((next(values, _ABSENT), None))
+                    except BaseException as error:
+                        made.put((_ABSENT, error))
+        finally:
+            made.put(None)  # closed
 
     thread = threading.Thread(target=make, name="slc-ops-ahead", daemon=True)
     thread.start()
     try:
         for _ in range(depth):
             wanted.put(True)
-        while True:
-            value, error = made.get()
+        while (found := made.get()) is not None:
+            value, error = found
             if error is not None:
                 raise error
             if value is _ABSENT:
@@ -89,5 +93,7 @@ def made_ahead(values: Generator[T, None, None], depth: int = 1) -> Generator[T,
             yield value
     finally:
         wanted.put(False)
-        if thread is not threading.current_thread():
-            thread.join()
+        # When the interpreter ends, no other thread runs any more.
+        if thread is not threading.current_thread() and not sys.is_finalizing():
+            while made.get() is not None:
+                pass
