@@ -273,6 +273,8 @@ def test_a_pending_approval_sends_a_reminder_at_half_time_and_ends_as_held(
     for run in twice:
         airflow.finished("twice", run)
         heard = [each for each in mailbox[1] if each["run_id"] == run]
+        # Airflow resumes a task at least once, and the scheduler was killed: a reminder may be repeated.
+        heard = [each for k, each in enumerate(heard) if not (each["reminder"] and heard[k - 1]["reminder"])]
         assert [(each["event"], each["reminder"]) for each in heard] == [
             ("approval", False),
             ("approval", True),
